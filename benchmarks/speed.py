@@ -1,0 +1,150 @@
+"""Robot-decisions per second, where the time of one decision goes, and how the cost grows with the work.
+
+    python benchmarks/speed.py                     # stages, and 1, 16, 256, 4096 missions
+    python benchmarks/speed.py --missions 1,4      # on a small machine
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from decmarvel.config import Config
+from decmarvel.environment import Fleet, agree, arrive, travel, views
+from decmarvel.feasibility import intend
+from decmarvel.graph import edges, from_sites, shortest_paths, sight_window
+from decmarvel.mission import Flight, decide, take_off
+from decmarvel.planners import PLANNERS
+from decmarvel.runtime import enable_compilation_cache
+from decmarvel.sensing import footprint, limited_turn, move_length_mm, site_cell
+from decmarvel.types import RETURNING
+from decmarvel.worlds import Building, generate
+from decmarvel.worlds.place import place_all
+
+
+def seconds_per_call(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> float:
+    """Median wall time of a compiled call."""
+    jax.block_until_ready(function(*arguments))
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        jax.block_until_ready(function(*arguments))
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times))
+
+
+def mosaic(side: int, index: int) -> Building:
+    """A large building: side x side generated ones, joined by corridors that are cut through their outer walls."""
+    rows = [[generate("indoor", "train", index + side * y + x).free for x in range(side)] for y in range(side)]
+    free = np.block(rows)
+    first = generate("indoor", "train", index)
+    for y in range(side):
+        for x in range(side):
+            row, column = 250 * y + 125, 250 * x + 125
+            if x + 1 < side:
+                free[row - 6 : row + 6, column : column + 250] = True
+            if y + 1 < side:
+                free[row : row + 250, column - 6 : column + 6] = True
+    from decmarvel.worlds.generate import reachable
+
+    free[first.start] = True
+    return Building(reachable(free, first.start), first.start, first.cell_m, f"mosaic-{side}-{index}")
+
+
+def flights(config: Config, name: str, buildings: list[Building], missions: int, robots: int, warm: int) -> Flight:
+    """Missions that have been under way for a while, so that maps, graphs and paths have their usual size."""
+    worlds = place_all(buildings, config)
+    index = jnp.arange(missions) % len(buildings)
+    fleet = Fleet.of(robots, 720.0)
+    off = jax.jit(
+        jax.vmap(lambda k, i: take_off(config, PLANNERS[name], jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet))
+    )
+    flight = off(jnp.arange(missions), index)
+    return jax.jit(lambda f: jax.lax.fori_loop(0, warm, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f))(flight)
+
+
+def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
+    """The parts of one decision, each compiled and timed alone on the same missions."""
+    team = flight.state.robots
+    count = team.mode.shape[0] * robots
+    planner = PLANNERS[name]
+
+    def per_robot(function: Callable[..., Any]) -> Callable[..., Any]:
+        return jax.jit(jax.vmap(jax.vmap(function)))
+
+    state_views = jax.jit(jax.vmap(lambda s: views(config, s)))
+    seen = state_views(flight.state)
+    keys = jax.vmap(lambda k: jax.random.split(k, robots))(flight.key)
+    propose = per_robot(lambda k, v, m: planner.propose(config, k, v, m))
+    proposals, _ = propose(keys, seen, flight.memory)
+    intents = per_robot(lambda mode, v, p: intend(config, mode, v, p))(team.mode, seen, proposals)
+    settle = jax.jit(jax.vmap(lambda r, i, v, p: agree(config, r, i, v, p)))
+    move = settle(team, intents, seen, proposals)
+    lengths = per_robot(lambda a, b: move_length_mm(config, a, b))(team.site, move.target)
+    turns = per_robot(lambda h, w, n: limited_turn(config, h, w, n))(team.heading, move.heading, lengths)
+    move_all = jax.jit(
+        jax.vmap(lambda k, s, m, n, t: travel(config, k, s, s.robots, m, n, t, m.mode <= RETURNING)[:2])
+    )
+    beliefs, _ = move_all(flight.key, flight.state, move, lengths, turns)
+    land = per_robot(lambda r, m, n, t, b: arrive(config, r, m, n, t, b))
+    rows = [
+        ("views (candidates, guard)", state_views, (flight.state,)),
+        (f"planner {name}", propose, (keys, seen, flight.memory)),
+        ("conflicts", settle, (team, intents, seen, proposals)),
+        ("motion: six sensing substeps, team record", move_all, (flight.key, flight.state, move, lengths, turns)),
+        ("arrival: graph and the rest", land, (team, move, lengths, turns, beliefs)),
+        ("- one camera footprint", jax.jit(jax.vmap(lambda f, r, k: jax.vmap(lambda c, h: footprint(config, f, c, h, k))(site_cell(config, r.site), r.heading))), (flight.state.world.free, team, flight.key)),
+        ("- edges", per_robot(lambda b: edges(config, b)), (team.belief,)),
+        ("- utilities of the window", per_robot(lambda b, s, m: sight_window(config, b, s, m)[0]), (team.belief, team.sensed, team.site)),
+        ("- one shortest-path field", per_robot(lambda e, u: shortest_paths(config, e, from_sites(u > 0))), (team.graph.edge, team.graph.utility)),
+    ]  # fmt: skip
+    print(f"\nStages, {count} robots, planner {name}, {jax.devices()[0].device_kind}\n")
+    print("| stage | ms | µs a robot |\n|---|---|---|")
+    for label, function, arguments in rows:
+        elapsed = seconds_per_call(function, *arguments)
+        print(f"| {label} | {1e3 * elapsed:.2f} | {1e6 * elapsed / count:.1f} |", flush=True)
+
+
+def whole(config: Config, name: str, flight: Flight, robots: int, decisions: int) -> float:
+    """Robot-decisions per second of the full step with a planner, many decisions in one program."""
+    steps = jax.jit(
+        lambda f: jax.lax.fori_loop(0, decisions, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f).state.progress.covered
+    )
+    return flight.state.step.shape[0] * robots * decisions / seconds_per_call(steps, flight, repeats=3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--planner", default="sector")
+    parser.add_argument("--robots", type=int, default=4)
+    parser.add_argument("--missions", default="1,16,256,1024,4096")
+    parser.add_argument("--stage-missions", type=int, default=1024)
+    parser.add_argument("--sizes", default="1,2,4", help="buildings of this many times 100 m a side")
+    parser.add_argument("--size-missions", type=int, default=64)
+    parser.add_argument("--warm", type=int, default=40)
+    parser.add_argument("--decisions", type=int, default=10)
+    arguments = parser.parse_args()
+    enable_compilation_cache()
+    config, name, robots = Config(), arguments.planner, arguments.robots
+    pool = [generate("indoor", "heldout", index) for index in range(64)]
+    if arguments.stage_missions:
+        stages(config, name, flights(config, name, pool, arguments.stage_missions, robots, arguments.warm), robots)
+    print("\n| missions | robots | robot-decisions a second |\n|---|---|---|")
+    for missions in map(int, arguments.missions.split(",")):
+        flight = flights(config, name, pool, missions, robots, arguments.warm)
+        rate = whole(config, name, flight, robots, arguments.decisions)
+        print(f"| {missions} | {missions * robots} | {rate:,.0f} |", flush=True)
+    print("\n| building, m | sites a side | missions | robot-decisions a second |\n|---|---|---|---|")
+    for side in map(int, arguments.sizes.split(",")):
+        flight = flights(config, name, [mosaic(side, 0)], arguments.size_missions, robots, arguments.warm)
+        rate = whole(config, name, flight, robots, arguments.decisions)
+        sites = flight.state.robots.visits.shape[-1]
+        print(f"| {100 * side} | {sites} | {arguments.size_missions} | {rate:,.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""`python -m decmarvel`."""
+
+import sys
+
+from decmarvel.cli import main
+
+sys.exit(main())

@@ -1,0 +1,123 @@
+"""All constants of the model, with their units. Everything else is derived from these."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+FREE_MARGIN_CELLS = 2  # frontier grouping reads two cells beyond the line-of-sight disc
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Imperfect perception. Off by default. The map itself stays right: localisation drift is not modelled."""
+
+    range_sd_m: float = 0.0
+    """Each substep the camera sees only up to `sensor_range_m - |N(0, sd)|`."""
+    pointing_sd_deg: float = 0.0
+    """The camera points away from the commanded heading by N(0, sd), drawn each substep."""
+    sighting_position_sd_m: float = 0.0
+    """Error of a sighted teammate's position, per axis."""
+    sighting_heading_sd_deg: float = 0.0
+    """Error of a sighted teammate's heading."""
+    miss_probability: float = 0.0
+    """A visible teammate is overlooked for a whole decision with this probability."""
+    false_probability: float = 0.0
+    """A teammate that was not seen is reported somewhere in range with this probability per decision."""
+
+    @property
+    def off(self) -> bool:
+        return self == Noise()
+
+
+@dataclass(frozen=True)
+class Config:
+    """One mission's physics and abstractions. Frozen and hashable: it is a static argument of every compiled function."""
+
+    spacing_m: float = 4.0
+    """Distance between lattice sites. 4 m for halls, 2 m or 1 m for buildings with ordinary doors."""
+    coarsest_cell_m: float = 0.4
+    """Cells are this size, or a little smaller so that a whole number of them fits between two sites."""
+    sensor_range_m: float = 10.0
+    fov_deg: int = 120
+    utility_range_m: float = 9.0
+    """Frontiers within this range of a node, in line of sight, make its utility."""
+    heading_bins: int = 36
+    window_bins: int = 13
+    """Bins that one camera view spans when headings are scored."""
+    headings_per_node: int = 3
+    substeps: int = 6
+    yaw_rate_deg_s: int = 35
+    speed_m_s: float = 1.0
+    hold_turn_m: float = 4.0
+    """A robot that holds may turn as far as if it had moved this far."""
+    safety_margin_m: float = 4.0
+    """Epsilon of Eq. 2 and 3."""
+    history: int = 10
+    """Decisions for which a sighting of a teammate is remembered (L of Eq. 9)."""
+    max_budget_m: float = 1024.0
+    """B_max of Eq. 6."""
+    success_percent: int = 99
+    noise: Noise = field(default_factory=Noise)
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.spacing_m <= 8:
+            raise ValueError(f"spacing_m is {self.spacing_m}; choose between 0.5 and 8 m (4, 2 and 1 are usual)")
+        if 360 % self.heading_bins or self.window_bins % 2 == 0:
+            raise ValueError("heading_bins must divide 360, and window_bins must be odd")
+
+    @cached_property
+    def stride(self) -> int:
+        """Cells between two neighbouring sites."""
+        return math.ceil(self.spacing_m / self.coarsest_cell_m - 1e-9)
+
+    @property
+    def cell_m(self) -> float:
+        return self.spacing_m / self.stride
+
+    @property
+    def spacing_mm(self) -> int:
+        return round(1000 * self.spacing_m)
+
+    @property
+    def safety_margin_mm(self) -> int:
+        return round(1000 * self.safety_margin_m)
+
+    @property
+    def degrees_per_bin(self) -> int:
+        return 360 // self.heading_bins
+
+    @property
+    def sensor_radius_cells(self) -> float:
+        return self.sensor_range_m / self.cell_m
+
+    @property
+    def utility_radius_cells(self) -> float:
+        return self.utility_range_m / self.cell_m
+
+    @property
+    def margin_tiles(self) -> int:
+        """Tiles of wall around the lattice, so that no window around a site or a robot leaves the array."""
+        reach = math.ceil(max(self.sensor_radius_cells, self.utility_radius_cells)) + FREE_MARGIN_CELLS
+        return math.ceil((reach - (self.stride - 1) // 2) / self.stride)
+
+    @property
+    def margin_cells(self) -> int:
+        return self.margin_tiles * self.stride
+
+    @property
+    def window_sites(self) -> int:
+        """Side of the square of sites whose utility one decision can change, centred on the middle of the move.
+
+        A decision changes cells up to one sensor radius from a segment of at most two sites a side, and a changed cell
+        (or its neighbours, whose frontier status it decides) matters to sites within the utility radius.
+        """
+        reach_cells = self.sensor_radius_cells + self.utility_radius_cells + self.stride + FREE_MARGIN_CELLS
+        return 2 * math.floor(reach_cells / self.stride + 0.5) + 1
+
+    def grid_cells(self, sites: int) -> int:
+        """Side of the cell grid of a lattice with this many sites a side."""
+        return self.stride * sites + 2 * self.margin_cells
+
+    def max_decisions(self, budget_m: float) -> int:
+        """A cap that the travel budget reaches first: every decision moves one spacing or more, or waits for somebody."""
+        return max(512, math.ceil(2 * budget_m / self.spacing_m))

@@ -1,0 +1,206 @@
+"""Where one robot can go and what it would see there: lattice edges, shortest paths, frontiers, utilities."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from decmarvel.config import Config
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, direction_bins, disc, line_of_sight, slot_lengths_mm, tile
+from decmarvel.types import FAR_MM, FREE, UNKNOWN, Graph, Sight, Site
+
+STRAIGHT_HALVES = {0: 6, 2: 7, 4: 8, 10: 11}
+"""Slots two sites away in a straight line pass over the site between: they are two edges of the slot that leads there."""
+
+
+def touched_cells(config: Config, slot: int) -> Int32[np.ndarray, "n 2"]:
+    """Offsets of all cells whose closed square the segment to the neighbour in this slot touches."""
+    end_y, end_x = (int(config.stride * value) for value in SLOT_OFFSETS[slot])
+    ys = np.arange(min(0, end_y), max(0, end_y) + 1)
+    xs = np.arange(min(0, end_x), max(0, end_x) + 1)
+    y, x = (axis.ravel() for axis in np.meshgrid(ys, xs, indexing="ij"))
+    near = 2 * np.abs(end_y * x - end_x * y) <= abs(end_x) + abs(end_y)
+    return np.stack([y[near], x[near]], axis=1).astype(np.int32)
+
+
+def shift_sites(values: Array, slot: int, fill: Array) -> Array:
+    """Value of each site's neighbour in a slot; `fill` beyond the lattice."""
+    dy, dx = (int(v) for v in SLOT_OFFSETS[slot])
+    side = values.shape[0]
+    padded = jnp.pad(values, 2, constant_values=fill)
+    return padded[2 + dy : 2 + dy + side, 2 + dx : 2 + dx + side]
+
+
+def edges(config: Config, belief: UInt8[Array, "G G"]) -> Bool[Array, "K S S"]:
+    """Two sites are joined if every cell that the segment between them touches is known free. Symmetric by construction."""
+    sites = (belief.shape[0] - 2 * config.margin_cells) // config.stride
+    tiles = tile(config, belief == FREE)
+    origin = jnp.full(2, config.margin_tiles, jnp.int32)
+    found: dict[int, Bool[Array, "S S"]] = {}
+    outside = jnp.array(False)
+    for slot in (11, 7, 6, 8, 1, 3, 5, 9):  # one of each pair of opposite slots, the short ones
+        clear = around_sites(config, tiles, touched_cells(config, slot), origin, sites).all(axis=0)
+        inside = shift_sites(jnp.ones_like(clear), slot, outside)
+        found[slot] = clear & inside
+    for slot, half in STRAIGHT_HALVES.items():
+        found[slot] = found[half] & shift_sites(found[half], half, outside)
+    for slot in list(found):
+        opposite = SLOTS - 1 - slot
+        found[opposite] = shift_sites(found[slot], opposite, outside)
+    found[SELF_SLOT] = jnp.zeros_like(found[0])
+    return jnp.stack([found[slot] for slot in range(SLOTS)])
+
+
+def shortest_paths(config: Config, edge: Bool[Array, "K S S"], start_mm: Int32[Array, "S S"]) -> Int32[Array, "S S"]:
+    """Distances over edges, given 0 at the sources and upper bounds elsewhere (FAR_MM, or an earlier answer)."""
+    lengths = slot_lengths_mm(config)
+    far = jnp.array(FAR_MM, jnp.int32)
+
+    def relax(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        distance, _ = carry
+        shorter = distance
+        for slot in range(SLOTS):
+            if slot != SELF_SLOT:
+                through = shift_sites(distance, slot, far) + int(lengths[slot])
+                shorter = jnp.minimum(shorter, jnp.where(edge[slot], through, FAR_MM))
+        return shorter, (shorter < distance).any()
+
+    return jax.lax.while_loop(lambda carry: carry[1], relax, (start_mm, jnp.array(True)))[0]
+
+
+def from_sites(mask: Bool[Array, "S S"]) -> Int32[Array, "S S"]:
+    """Start of a shortest-path field whose sources are the given sites."""
+    return jnp.where(mask, 0, FAR_MM).astype(jnp.int32)
+
+
+def site_mask(sites: int, site: Site) -> Bool[Array, "S S"]:
+    index = jnp.arange(sites)
+    return (index[:, None] == site[0]) & (index[None, :] == site[1])
+
+
+def neighbour_values(values: Int32[Array, "S S"], site: Site, fill: int) -> Int32[Array, "K"]:
+    """The values of a site's 25 slots."""
+    padded = jnp.pad(values, 2, constant_values=fill)
+    return jax.lax.dynamic_slice(padded, (site[0], site[1]), (5, 5)).reshape(SLOTS)
+
+
+def hop_costs(
+    config: Config, edge: Bool[Array, "K S S"], distance_mm: Int32[Array, "S S"], site: Site
+) -> Int32[Array, "K"]:
+    """Length of the way through each slot, for a field of distances; its smallest entry is the next hop down the field."""
+    through = neighbour_values(distance_mm, site, FAR_MM) + jnp.asarray(slot_lengths_mm(config))
+    return jnp.where(edge[:, site[0], site[1]], jnp.minimum(through, FAR_MM), FAR_MM)
+
+
+def count_around(mask: Bool[Array, "h w"]) -> UInt8[Array, "h w"]:
+    """How many of the eight neighbours are set."""
+    padded = jnp.pad(mask.astype(jnp.uint8), 1)
+    rows = padded[:-2] + padded[1:-1] + padded[2:]
+    return rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] - mask.astype(jnp.uint8)
+
+
+def frontiers(belief: UInt8[Array, "h w"]) -> Bool[Array, "h w"]:
+    """Known-free cells with 2 to 7 unknown cells among their eight neighbours."""
+    unknown = count_around(belief == UNKNOWN)
+    return (belief == FREE) & (unknown >= 2) & (unknown <= 7)
+
+
+def thin(frontier: Bool[Array, "h w"], corner: Int32[Array, "2"]) -> Bool[Array, "h w"]:
+    """Keep the first frontier, row by row, of each 2 x 2 voxel of the whole grid, of which `corner` is our first cell."""
+    height, width = frontier.shape
+    second_row = ((corner[0] + jnp.arange(height)) % 2 == 1)[:, None]
+    second_column = ((corner[1] + jnp.arange(width)) % 2 == 1)[None, :]
+    padded = jnp.pad(frontier, 1)
+    left, below = padded[1:-1, :-2], padded[:-2, 1:-1]
+    row_below = below | jnp.where(second_column, padded[:-2, :-2], padded[:-2, 2:])
+    return frontier & ~(second_column & left) & ~(second_row & row_below)
+
+
+def grouped(frontier: Bool[Array, "h w"]) -> Bool[Array, "h w"]:
+    """Frontiers in 8-connected groups of three or more: those with two neighbours, or beside one that has two."""
+    centre = frontier & (count_around(frontier) >= 2)
+    return centre | (frontier & (count_around(centre) >= 1))
+
+
+def sight_window(
+    config: Config, belief: UInt8[Array, "G G"], sensed: Bool[Array, "S S B"], middle: Site
+) -> tuple[Sight, Site]:
+    """What can be seen from the sites around `middle`, and the first of those sites."""
+    count, view = config.window_sites, disc(config.utility_radius_cells)
+    first = jnp.clip(middle - count // 2, 0, sensed.shape[0] - count)
+    side = config.stride * count + 2 * config.margin_cells
+    corner = config.stride * first
+    known = jax.lax.dynamic_slice(belief, (corner[0], corner[1]), (side, side))
+    frontier = frontiers(known)
+    layers = (known == FREE).astype(jnp.uint8) + 2 * thin(frontier, corner).astype(jnp.uint8) + 4 * grouped(frontier).astype(jnp.uint8)
+    origin = jnp.full(2, config.margin_tiles, jnp.int32)
+    around = around_sites(config, tile(config, layers), view.offsets.reshape(-1, 2), origin, count)
+    around = around.reshape(*view.inside.shape, count * count)
+    visible = line_of_sight(view, (around & 1) == 1).reshape(-1, count * count)
+    around = around.reshape(-1, count * count)
+
+    dy, dx = view.offsets.reshape(-1, 2).T
+    bins = direction_bins(config, dy, dx)
+    by_bin = jnp.asarray(np.arange(config.heading_bins)[:, None] == bins[None, :], jnp.float32)
+    counted = (visible & ((around & 2) > 0)).astype(jnp.float32)
+    histogram = (by_bin @ counted).astype(jnp.int32)
+    utility = histogram.sum(axis=0)
+    useful = utility > 1
+    histogram = jnp.where(useful, histogram, 0).T.reshape(count, count, -1).astype(jnp.uint8)
+
+    squared = dy * dy + dx * dx
+    order = np.lexsort((np.arange(squared.size), squared))
+    rank = np.empty(squared.size, np.int32)
+    rank[order] = np.arange(squared.size)
+    seen_before = jax.lax.dynamic_slice(sensed, (first[0], first[1], 0), (count, count, config.heading_bins))
+    open_bin = ~seen_before.reshape(count * count, -1).T[bins]
+    nothing = squared.size
+    best = jnp.where(visible & ((around & 4) > 0) & open_bin, jnp.asarray(rank)[:, None], nothing).min(axis=0)
+    there = best < nothing
+    picked = jnp.asarray(order)[jnp.minimum(best, nothing - 1)]
+    lengths = np.floor(1000 * config.cell_m * np.sqrt(squared.astype(np.float64)) + 1e-6).astype(np.int32)
+    window = jnp.arange(count * count)
+    home_cell = corner + config.margin_cells + config.stride // 2
+    cell_y = home_cell[0] + config.stride * (window // count) + jnp.asarray(dy)[picked]
+    cell_x = home_cell[1] + config.stride * (window % count) + jnp.asarray(dx)[picked]
+    sight = Sight(
+        utility=jnp.where(useful, utility, 0).reshape(count, count),
+        histogram=histogram,
+        nearest_mm=jnp.where(there, jnp.asarray(lengths)[picked], FAR_MM).reshape(count, count),
+        nearest_cell=jnp.where(there, cell_y * belief.shape[0] + cell_x, -1).reshape(count, count),
+    )
+    return sight, first
+
+
+def empty_sight(config: Config, sites: int) -> Sight:
+    return Sight(
+        utility=jnp.zeros((sites, sites), jnp.int32),
+        histogram=jnp.zeros((sites, sites, config.heading_bins), jnp.uint8),
+        nearest_mm=jnp.full((sites, sites), FAR_MM, jnp.int32),
+        nearest_cell=jnp.full((sites, sites), -1, jnp.int32),
+    )
+
+
+def build(
+    config: Config,
+    belief: UInt8[Array, "G G"],
+    sensed: Bool[Array, "S S B"],
+    base: Site,
+    sight: Sight,
+    middle: Site,
+    home_mm: Int32[Array, "S S"],
+) -> Graph:
+    """The graph after a decision that only changed the belief within sensor range of a move around `middle`.
+
+    Utilities elsewhere are still right, and distances home only shrink, so both go on from what they were.
+    """
+    edge = edges(config, belief)
+    window, first = sight_window(config, belief, sensed, middle)
+    sight = jax.tree.map(
+        lambda whole, part: jax.lax.dynamic_update_slice(whole, part, (first[0], first[1], *[0] * (whole.ndim - 2))),
+        sight,
+        window,
+    )
+    home_mm = shortest_paths(config, edge, jnp.where(site_mask(home_mm.shape[0], base), 0, home_mm))
+    useful = (sight.utility > 0) & (home_mm < FAR_MM)
+    return Graph(edge, home_mm, shortest_paths(config, edge, from_sites(useful)), sight)

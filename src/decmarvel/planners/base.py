@@ -1,0 +1,41 @@
+"""The one interface of everything that decides: the learned actor, the classical planners, and yours."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32
+
+from decmarvel.config import Config
+from decmarvel.types import Key, LocalView, Proposal, Scalar
+
+Memory = Any
+"""A planner's own pytree between decisions, one per robot; None for a planner without memory."""
+
+
+class Planner(eqx.Module):
+    """Reads one robot's own view, scores its candidates. Pure, so that it can be jitted and mapped over robots."""
+
+    communicates: ClassVar[bool] = False
+    """Whether the planner needs a radio. Marked wherever its results are shown."""
+
+    @abstractmethod
+    def start(self, config: Config, sites: int) -> Memory:
+        """The memory at take-off."""
+
+    @abstractmethod
+    def propose(self, config: Config, key: Key, view: LocalView, memory: Memory) -> tuple[Proposal, Memory]:
+        """Score the candidates and choose one, or RETURN_HOME."""
+
+
+def by_slot(
+    config: Config, score: Float32[Array, "K"], heading: Int32[Array, "K"], choice: Scalar
+) -> Proposal:
+    """A proposal of a planner that decides on one heading a node: the slot's score and heading for all of its headings."""
+    count = config.headings_per_node
+    return Proposal(
+        score=jnp.repeat(score[:, None], count, axis=1),
+        heading=jnp.repeat(heading[:, None], count, axis=1),
+        choice=choice,
+    )

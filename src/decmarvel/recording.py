@@ -1,0 +1,294 @@
+"""A recorded mission: one compact file, from which later tools show, replay and check it (docs/recording.md)."""
+
+import dataclasses
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int16, Int32, UInt8
+
+from decmarvel import __version__
+from decmarvel.config import Config, Noise
+from decmarvel.environment import NEVER, Fleet
+from decmarvel.progress import mean_overlap
+from decmarvel.types import Move, State, World
+from decmarvel.worlds.building import Building
+from decmarvel.worlds.place import placement
+
+FORMAT = "decmarvel-mission"
+VERSION = 1
+_DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
+    "free": (np.uint8, ("packed",)),
+    "start": (np.int16, (2,)),
+    "base": (np.int16, ("robots", 2)),
+    "site": (np.int16, ("moments", "robots", 2)),
+    "heading": (np.int16, ("moments", "robots")),
+    "mode": (np.uint8, ("moments", "robots")),
+    "budget_mm": (np.int32, ("moments", "robots")),
+    "covered": (np.int32, ("moments",)),
+    "overlap": (np.float32, ("moments",)),
+    "move_mode": (np.uint8, ("decisions", "robots")),
+    "move_heading": (np.int16, ("decisions", "robots")),
+    "move_choice": (np.int16, ("decisions", "robots")),
+    "sightings": (np.int32, ("sightings", 6)),
+}
+"""Type and shape of every array in the file."""
+
+
+class RecordingError(ValueError):
+    """A recording that cannot be used. The message is one line that names the file and the fix."""
+
+
+class Moment(eqx.Module):
+    """What is kept of the team after take-off and after each decision. Small, so that it leaves the device quickly."""
+
+    site: Int32[Array, "N 2"]
+    heading: Int32[Array, "N"]
+    mode: Int32[Array, "N"]
+    budget_mm: Int32[Array, "N"]
+    covered: Int32[Array, ""]
+    success_mm: Int32[Array, ""]
+    overlap: Float32[Array, ""]
+    seen: Bool[Array, "N N"]
+    seen_cell: Int32[Array, "N N 2"]
+    seen_heading: Int32[Array, "N N"]
+
+
+def moment(state: State) -> Moment:
+    """Pick out of a state what a recording keeps; part of the compiled decision."""
+    robots, progress, sightings = state.robots, state.progress, state.robots.sightings
+    return Moment(
+        site=robots.site,
+        heading=robots.heading,
+        mode=robots.mode,
+        budget_mm=robots.budget_mm,
+        covered=progress.covered,
+        success_mm=progress.metres_to_success_mm,
+        overlap=mean_overlap(progress),
+        seen=sightings.seen[:, :, 0],
+        seen_cell=sightings.cell[:, :, 0],
+        seen_heading=sightings.heading[:, :, 0],
+    )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A mission as the file has it. T: decisions. N: robots. Row 0 of the arrays with T + 1 rows is the take-off."""
+
+    config: Config
+    planner: str
+    seed: int
+    map_id: str
+    origin_m: tuple[float, float]
+    """(x, y) of the lower left corner of the map's cell (0, 0), in the map frame."""
+    shift: tuple[int, int]
+    """(y, x): cell of the recorded grid minus cell of the map."""
+    fail_steps: tuple[int | None, ...]
+    """The decision at which each robot breaks down, if it is still in the air; None for never."""
+    metres_to_99: float | None
+    complete: bool
+    """False where the mission was interrupted."""
+    version: str
+    """Of the package that wrote the file."""
+    free: Bool[np.ndarray, "G G"]
+    start: Int16[np.ndarray, "2"]
+    base: Int16[np.ndarray, "N 2"]
+    site: Int16[np.ndarray, "moments N 2"]
+    heading: Int16[np.ndarray, "moments N"]
+    mode: UInt8[np.ndarray, "moments N"]
+    budget_mm: Int32[np.ndarray, "moments N"]
+    covered: Int32[np.ndarray, "moments"]
+    """Free cells that the team knows."""
+    overlap: Float32[np.ndarray, "moments"]
+    """Mean instantaneous overlap so far."""
+    move_mode: UInt8[np.ndarray, "T N"]
+    move_heading: Int16[np.ndarray, "T N"]
+    """The heading that was wanted; `heading` is what the yaw rate allowed."""
+    move_choice: Int16[np.ndarray, "T N"]
+    sightings: Int32[np.ndarray, "M 6"]
+    """Decision (1 for the first), observer, teammate, cell y, cell x, heading."""
+
+    @property
+    def robots(self) -> int:
+        return self.site.shape[1]
+
+    @property
+    def decisions(self) -> int:
+        return len(self.move_mode)
+
+    @property
+    def coverage(self) -> Float32[np.ndarray, "moments"]:
+        return (self.covered / self.free.sum()).astype(np.float32)
+
+    @property
+    def travelled_m(self) -> Float32[np.ndarray, "moments N"]:
+        return ((self.budget_mm[0] - self.budget_mm) / 1000).astype(np.float32)
+
+    def site_cells(self, site: Int16[np.ndarray, "... 2"]) -> Int32[np.ndarray, "... 2"]:
+        config = self.config
+        return config.margin_cells + config.stride * site.astype(np.int32) + config.stride // 2
+
+    def to_map_m(self, cell: np.ndarray) -> np.ndarray:
+        """Centres of grid cells (..., y x) as (..., x y) in metres of the map frame."""
+        inside: np.ndarray = (cell - np.array(self.shift) + 0.5) * self.config.cell_m
+        return inside[..., ::-1] + np.array(self.origin_m)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; whoever reads it meanwhile finds the old one or the new one, never half of it."""
+        header = {
+            "format": FORMAT,
+            "format_version": VERSION,
+            "package_version": self.version,
+            "config": dataclasses.asdict(self.config),
+            "planner": self.planner,
+            "seed": self.seed,
+            "map_id": self.map_id,
+            "cell_m": self.config.cell_m,
+            "origin_m": self.origin_m,
+            "shift": self.shift,
+            "grid_cells": len(self.free),
+            "robots": self.robots,
+            "decisions": self.decisions,
+            "initial_budget_mm": self.budget_mm[0].tolist(),
+            "fail_steps": self.fail_steps,
+            "metres_to_99": self.metres_to_99,
+            "complete": self.complete,
+        }
+        arrays = {name: getattr(self, name) for name in _DIMENSIONS} | {"free": np.packbits(self.free)}
+        text = np.array(json.dumps(header))
+        write_whole(path, lambda file: np.savez_compressed(file, header=text, **arrays))
+
+
+class Recorder:
+    """Collects a mission while it flies. Everything it is given comes from the host."""
+
+    def __init__(
+        self, config: Config, building: Building, world: World, fleet: Fleet, *, planner: str, seed: int, first: Moment
+    ) -> None:
+        sites = (world.free.shape[0] - 2 * config.margin_cells) // config.stride
+        self._fixed: dict[str, Any] = {
+            "config": config,
+            "planner": planner,
+            "seed": seed,
+            "map_id": building.name,
+            "origin_m": building.origin_m,
+            "shift": placement(building, config, sites).shift,
+            "fail_steps": tuple(None if step >= NEVER else step for step in np.asarray(fleet.fail_step).tolist()),
+            "version": __version__,
+            "free": np.asarray(world.free),
+            "start": np.asarray(world.start, np.int16),
+            "base": np.asarray(first.site, np.int16),
+        }
+        self.moments = [first]
+        self._moves: list[Move] = []
+
+    def add(self, move: Move, now: Moment) -> None:
+        """One decision: what everybody did, and how things are after it."""
+        self._moves.append(move)
+        self.moments.append(now)
+
+    def recording(self, complete: bool) -> Recording:
+        moments, moves, robots = self.moments, self._moves, len(self.moments[0].mode)
+        success_mm = int(moments[-1].success_mm)
+        columns: dict[str, Any] = {
+            name: np.stack([getattr(moment, name) for moment in moments]).astype(_DIMENSIONS[name][0])
+            for name in ("site", "heading", "mode", "budget_mm", "covered", "overlap")
+        }
+        for name in ("mode", "heading", "choice"):
+            values = np.array([getattr(move, name) for move in moves], _DIMENSIONS[f"move_{name}"][0])
+            columns[f"move_{name}"] = values.reshape(len(moves), robots)
+        return Recording(
+            **self._fixed,
+            **columns,
+            sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments)]),
+            metres_to_99=success_mm / 1000 if success_mm >= 0 else None,
+            complete=complete,
+        )
+
+
+def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
+    pairs = np.argwhere(np.asarray(moment.seen))
+    observer, teammate = pairs.T
+    when = np.full((len(pairs), 1), decision)
+    cell, heading = (
+        np.asarray(moment.seen_cell)[observer, teammate],
+        np.asarray(moment.seen_heading)[observer, teammate],
+    )
+    return np.concatenate([when, pairs, cell, heading[:, None]], axis=1).astype(np.int32)
+
+
+def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file beside its place, then put it there in one step."""
+    path = Path(path)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            write(file)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load_recording(path: str | Path) -> Recording:
+    """Read a recorded mission. Whatever is wrong with the file is a `RecordingError` of one line."""
+    path = Path(path)
+    if not path.is_file():
+        raise RecordingError(f"{path}: there is no such file; record a mission with 'decmarvel explore'")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files} if isinstance(file, np.lib.npyio.NpzFile) else {}
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise _damaged(path, error) from None
+    except Exception:  # NumPy takes anything else for a pickle, and damaged entries raise errors of many kinds
+        arrays = {}
+    header = _header(path, arrays)
+    sizes = {
+        "robots": header["robots"],
+        "decisions": header["decisions"],
+        "moments": header["decisions"] + 1,
+        "packed": -(-(header["grid_cells"] ** 2) // 8),
+    }
+    for name, (kind, shape) in _DIMENSIONS.items():
+        if name not in arrays:
+            raise _damaged(path, f"no array '{name}'")
+        array = arrays[name]
+        wanted = tuple(len(array) if size == "sightings" else sizes.get(str(size), size) for size in shape)
+        if array.dtype != kind or array.shape != wanted:
+            raise _damaged(path, f"array '{name}' is {array.dtype} {array.shape}")
+    cells = header["grid_cells"]
+    free = np.unpackbits(arrays["free"], count=cells * cells).reshape(cells, cells).astype(bool)
+    return Recording(**{name: header[name] for name in _FROM_HEADER}, **(_only(arrays, _DIMENSIONS) | {"free": free}))
+
+
+def _header(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    try:
+        header = json.loads(str(arrays["header"]))
+        if header["format"] != FORMAT:
+            raise ValueError
+        version = int(header["format_version"])
+    except (KeyError, ValueError, TypeError):
+        raise RecordingError(f"{path}: not a recorded mission; give the mission.npz of 'decmarvel explore'") from None
+    if version > VERSION:
+        news = f"written in format {version} by decmarvel {header.get('package_version')}"
+        raise RecordingError(f"{path}: {news}, this is {__version__} and reads up to {VERSION}; update decmarvel")
+    try:
+        fields = header["config"]
+        header["config"] = Config(**{**fields, "noise": Noise(**fields["noise"])})
+        for name in ("robots", "decisions", "grid_cells", "seed"):
+            header[name] = int(header[name])
+        missing = {"planner", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete"} - header.keys()
+        if missing:
+            raise ValueError(f"no {', '.join(sorted(missing))} in the header")
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(path, error) from None
+    return dict(header)
+
+
+def _damaged(path: Path, reason: object) -> RecordingError:
+    return RecordingError(f"{path}: the recording is damaged ({' '.join(str(reason).split())}); fly the mission again")

@@ -1,0 +1,93 @@
+"""What a camera sees from one pose: range, field of view, line of sight."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from decmarvel.config import Config
+from decmarvel.geometry import Disc, direction_hundredths, disc, line_of_sight, scaled_step, slot_lengths_mm, to_patch, wrap_degrees
+from decmarvel.types import Key, Scalar, Site
+
+
+def site_cell(config: Config, site: Int32[Array, "... 2"]) -> Int32[Array, "... 2"]:
+    return config.margin_cells + config.stride * site + config.stride // 2
+
+
+def cut(grid: Array, cell: Int32[Array, "2"], reach: int) -> Array:
+    """The square patch around a cell. The walls around every world keep it inside the array."""
+    side = 2 * reach + 1
+    return jax.lax.dynamic_slice(grid, (cell[0] - reach, cell[1] - reach), (side, side))
+
+
+def sensor_disc(config: Config) -> Disc:
+    return disc(config.sensor_radius_cells)
+
+
+def scan(config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"]) -> Bool[Array, "side side"]:
+    """All that can be seen around a cell, in every direction, as a patch centred on it."""
+    view = sensor_disc(config)
+    patch = cut(free, cell, view.reach)
+    see_through = patch[view.offsets[..., 0] + view.reach, view.offsets[..., 1] + view.reach]
+    visible = to_patch(view, line_of_sight(view, see_through[..., None])[..., 0], centre=True)
+    return visible | grazed_walls(view, patch, visible)
+
+
+def grazed_walls(
+    view: Disc, free: Bool[Array, "side side"], visible: Bool[Array, "side side"]
+) -> Bool[Array, "side side"]:
+    """Walls whose near side borders a visible free cell.
+
+    Without them the centre of a wall cell is hidden behind the wall cell before it wherever a wall is seen at a flat angle.
+    """
+    side = 2 * view.reach + 1
+    offset = np.arange(side) - view.reach
+    lit = jnp.pad(visible & free, 1)
+    below, above, left, right = lit[:-2, 1:-1], lit[2:, 1:-1], lit[1:-1, :-2], lit[1:-1, 2:]
+    rows, columns = np.broadcast_to(offset[:, None], (side, side)), np.broadcast_to(offset[None, :], (side, side))
+    towards_y = (below & jnp.asarray(rows > 0)) | (above & jnp.asarray(rows < 0))
+    towards_x = (left & jnp.asarray(columns > 0)) | (right & jnp.asarray(columns < 0))
+    return ~free & (towards_y | towards_x) & jnp.asarray(view.patch_index != -1)
+
+
+def footprint(
+    config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"], heading: Scalar, key: Key
+) -> Bool[Array, "side side"]:
+    """The part of a scan that lies in the camera's field of view. `key` matters only where the noise model is on."""
+    view = sensor_disc(config)
+    dy, dx = np.mgrid[-view.reach : view.reach + 1, -view.reach : view.reach + 1]
+    direction = jnp.asarray(direction_hundredths(dy, dx))
+    pointing = 100 * heading
+    noise = config.noise
+    key_pointing, key_range = jax.random.split(key)
+    if noise.pointing_sd_deg:
+        pointing += jnp.round(100 * noise.pointing_sd_deg * jax.random.normal(key_pointing)).astype(jnp.int32)
+    difference = (direction - pointing + 18000) % 36000 - 18000
+    in_view = jnp.abs(difference) <= 50 * config.fov_deg
+    if noise.range_sd_m:
+        reach_m = config.sensor_range_m - jnp.abs(noise.range_sd_m * jax.random.normal(key_range))
+        in_view &= jnp.asarray(np.hypot(dy, dx) * config.cell_m, jnp.float32) <= reach_m
+    in_view |= jnp.asarray((dy == 0) & (dx == 0))
+    return scan(config, free, cell) & in_view
+
+
+def limited_turn(config: Config, heading: Scalar, wanted: Scalar, length_mm: Scalar) -> Scalar:
+    """The signed turn towards the wanted heading that the yaw rate allows on a move of this length."""
+    metres_mm = jnp.where(length_mm > 0, length_mm, round(1000 * config.hold_turn_m))
+    limit = config.yaw_rate_deg_s * metres_mm // round(1000 * config.speed_m_s)
+    return jnp.clip(wrap_degrees(wanted - heading), -limit, limit)
+
+
+def substep_pose(
+    config: Config, start: Site, target: Site, heading: Scalar, turn: Scalar, k: Scalar
+) -> tuple[Int32[Array, "2"], Scalar]:
+    """Cell and heading after `k` of the substeps of a move."""
+    travel = config.stride * (target - start)
+    cell = site_cell(config, start) + scaled_step(travel, k, config.substeps)
+    return cell, (heading + scaled_step(turn, k, config.substeps)) % 360
+
+
+def move_length_mm(config: Config, start: Site, target: Site) -> Scalar:
+    """Length of a move between two sites of one neighbourhood."""
+    offset = target - start + 2
+    return jnp.asarray(slot_lengths_mm(config))[5 * offset[0] + offset[1]]

@@ -1,0 +1,78 @@
+"""Buildings out of a seed: any number of them, the same ones on every machine, training and held-out never shared."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool
+from scipy import ndimage
+
+from decmarvel.worlds.building import Building, MapError
+from decmarvel.worlds.indoor import BLOCK_M, HELDOUT_STYLE, TRAIN_STYLE, indoor_blocks
+from decmarvel.worlds.interiors import CELL_M, hall, office
+from decmarvel.worlds.resample import resample
+
+FAMILIES = ("indoor", "office", "hall", "mixed")
+SPLITS = ("train", "heldout")
+
+_PIXELS_PER_BLOCK = 25
+_PIXEL_M = BLOCK_M / _PIXELS_PER_BLOCK
+_COARSEST_CELL_M = 0.5
+"""Coarser cells would close doors of 1.2 m."""
+
+Drawing = tuple[Bool[np.ndarray, "rows columns"], float, tuple[float, float]]
+"""Free pixels, the size of a pixel in metres, and the start (y, x) in metres."""
+
+
+def generate(family: str, split: str, index: int, cell_m: float = 0.4) -> Building:
+    """Building number `index` of a family. Its name, such as "indoor-heldout-000123", says how to make it again.
+
+    Family and split are part of the seed, so no two splits ever read the same random stream. All buildings are
+    100 m x 100 m and one piece: every free cell can be reached from the start through cell sides.
+    """
+    if family not in FAMILIES:
+        raise MapError(f"no map family {family!r}: choose one of {', '.join(FAMILIES)}")
+    if split not in SPLITS:
+        raise MapError(f"no split {split!r}: choose one of {', '.join(SPLITS)}")
+    if index < 0:
+        raise MapError(f"map index {index} is negative: count from 0")
+    if not 0.05 <= cell_m <= _COARSEST_CELL_M:
+        raise MapError(f"cell_m is {cell_m}: choose between 0.05 and {_COARSEST_CELL_M} m for generated maps")
+    rng = np.random.default_rng([1 + FAMILIES.index(family), 1 + SPLITS.index(split), index])
+    kind = FAMILIES[rng.integers(3)] if family == "mixed" else family
+    pixels, pixel_m, (start_y_m, start_x_m) = _DRAW[kind](rng, split)
+    start = (int(start_y_m / cell_m), int(start_x_m / cell_m))
+    free = resample(pixels, pixel_m, cell_m)
+    if kind != "indoor":  # whose blocks cannot fall apart; the search would take as long as the rest
+        free = reachable(free, start)
+    return Building(free=free, start=start, cell_m=cell_m, name=f"{family}-{split}-{index:06d}")
+
+
+def reachable(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) -> Bool[np.ndarray, "rows columns"]:
+    """The free cells that are 4-connected to the start."""
+    components, _ = ndimage.label(free)
+    return free & (components == components[start])
+
+
+def _draw_indoor(rng: np.random.Generator, split: str) -> Drawing:
+    blocks, (row, column) = indoor_blocks(rng, TRAIN_STYLE if split == "train" else HELDOUT_STYLE)
+    pixels = blocks.repeat(_PIXELS_PER_BLOCK, axis=0).repeat(_PIXELS_PER_BLOCK, axis=1)
+    return pixels, _PIXEL_M, ((row + 0.5) * BLOCK_M, (column + 0.5) * BLOCK_M)
+
+
+def _draw_office(rng: np.random.Generator, split: str) -> Drawing:
+    return _in_metres(*office(rng))
+
+
+def _draw_hall(rng: np.random.Generator, split: str) -> Drawing:
+    return _in_metres(*hall(rng))
+
+
+def _in_metres(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) -> Drawing:
+    return free, CELL_M, ((start[0] + 0.5) * CELL_M, (start[1] + 0.5) * CELL_M)
+
+
+_DRAW: dict[str, Callable[[np.random.Generator, str], Drawing]] = {
+    "indoor": _draw_indoor,
+    "office": _draw_office,
+    "hall": _draw_hall,
+}

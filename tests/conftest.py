@@ -1,0 +1,25 @@
+"""Settings of every test: checked shapes, no silent promotion, compiled functions kept between runs."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import jax
+from jaxtyping import install_import_hook
+
+# Must come before anything imports the package.
+install_import_hook("decmarvel", "beartype.beartype")
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# In the environment, so that commands started by tests share it.
+os.environ.setdefault("DECMARVEL_CACHE", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
+
+from decmarvel.runtime import enable_compilation_cache  # noqa: E402
+
+enable_compilation_cache()
+
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -1,0 +1,116 @@
+"""Budget guard, return mode, conflict rule: each against its oracle."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from cases import SMALL, cases
+from decmarvel.budget import must_return, return_feasible
+from decmarvel.feasibility import resolve_conflicts
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS
+from decmarvel.graph import empty_sight, hop_costs
+from decmarvel.types import Graph
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@partial(jax.jit, static_argnums=0)
+def guard(config, edge, home_mm, site, budget_mm):
+    graph = Graph(edge, home_mm, home_mm, empty_sight(config, home_mm.shape[0]))
+    return (
+        return_feasible(config, graph, site, budget_mm),
+        must_return(config, graph, site, budget_mm),
+        jnp.argmin(hop_costs(config, edge, home_mm, site)),
+    )
+
+
+@given(cases(SMALL), seeds)
+@settings(max_examples=200)
+def test_guard_equals_oracle(case, seed):
+    """Eq. 2 and 3, and the hop that a returning robot takes."""
+    rng = np.random.default_rng(seed)
+    edge = oracles.edges(SMALL, case.belief)
+    home = oracles.distances(SMALL, edge, [case.start])
+    here = tuple(rng.permutation(np.argwhere(home < oracles.UNREACHABLE))[0])
+    budget = int(home[here] + rng.integers(0, 8000))
+    feasible, turn_back, slot = guard(
+        SMALL, jnp.asarray(edge), jnp.asarray(home, jnp.int32), jnp.asarray(here, jnp.int32), jnp.asarray(budget)
+    )
+    np.testing.assert_array_equal(feasible, oracles.feasible_slots(SMALL, edge, home, here, budget))
+    assert bool(turn_back) == oracles.must_return(SMALL, home, here, budget)
+    if edge[:, here[0], here[1]].any():
+        assert int(slot) == oracles.return_slot(SMALL, edge, home, here)
+
+
+@given(cases(SMALL), seeds)
+@settings(max_examples=100)
+def test_a_feasible_move_never_needs_more_than_is_left(case, seed):
+    """The theorem in one step: after any move that Eq. 2 admits, the way home and the margin still fit."""
+    rng = np.random.default_rng(seed)
+    edge = oracles.edges(SMALL, case.belief)
+    home = oracles.distances(SMALL, edge, [case.start])
+    here = tuple(rng.permutation(np.argwhere(home < oracles.UNREACHABLE))[0])
+    budget = int(home[here] + rng.integers(0, 20000))
+    feasible, _, _ = guard(
+        SMALL, jnp.asarray(edge), jnp.asarray(home, jnp.int32), jnp.asarray(here, jnp.int32), jnp.asarray(budget)
+    )
+    for slot in np.flatnonzero(np.asarray(feasible)):
+        there = (here[0] + SLOT_OFFSETS[slot, 0], here[1] + SLOT_OFFSETS[slot, 1])
+        left = budget - oracles.slot_length_mm(SMALL, int(slot))
+        assert oracles.distances(SMALL, edge, [there])[case.start] + SMALL.safety_margin_mm <= left
+
+
+@given(seeds, st.integers(2, 8))
+@settings(max_examples=300)
+def test_conflict_rule_equals_oracle(seed, count):
+    """Robots crowded on a few sites, with random choices, feasible slots and modes."""
+    rng = np.random.default_rng(seed)
+    places = rng.permutation(25)[:count]
+    if rng.random() < 0.1:
+        places[-1] = places[0]  # a shared start
+    here = np.stack([places // 5, places % 5], axis=1) + 2
+    active = rng.random(count) < 0.9
+    returning = rng.random(count) < 0.3
+    scores = rng.random((count, 75)).astype(np.float32)
+    feasible = rng.random((count, 25)) < rng.choice([0.1, 0.5, 0.9])
+    feasible[:, SELF_SLOT] = False
+    choice = rng.integers(0, 75, count)
+    for robot in range(count):
+        options = np.flatnonzero(np.repeat(feasible[robot], 3))
+        if returning[robot]:
+            choice[robot] = 3 * rng.choice([k for k in range(25) if k != SELF_SLOT])
+        elif len(options):
+            choice[robot] = rng.choice(options)
+        else:
+            feasible[robot, (choice[robot] // 3 + (choice[robot] // 3 == SELF_SLOT)) % 25] = True
+            choice[robot] = 3 * np.flatnonzero(feasible[robot])[0]
+    expected = oracles.resolve_conflicts(
+        SMALL, [tuple(site) for site in here], list(active), list(returning), list(choice), scores, feasible
+    )
+    slot = np.where(active, choice // 3, SELF_SLOT)
+    got_slot, got_choice = jitted_conflicts(
+        SMALL,
+        jnp.asarray(here, jnp.int32),
+        jnp.asarray(active),
+        jnp.asarray(returning),
+        jnp.asarray(slot, jnp.int32),
+        jnp.asarray(np.where(returning | ~active, -1, choice), jnp.int32),
+        jnp.asarray(scores.reshape(count, 25, 3)),
+        jnp.asarray(feasible),
+    )
+    targets = here + SLOT_OFFSETS[np.asarray(got_slot)]
+    assert [tuple(target) for target in targets] == [target for target, _ in expected]
+    for robot in range(count):
+        if active[robot] and not returning[robot]:
+            assert int(got_choice[robot]) == expected[robot][1]
+    moving = active & (np.asarray(got_slot) != SELF_SLOT)
+    for robot in np.flatnonzero(moving):
+        assert sum((targets[other] == targets[robot]).all() for other in np.flatnonzero(active)) == 1
+
+
+jitted_conflicts = jax.jit(resolve_conflicts, static_argnums=0)

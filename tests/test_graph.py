@@ -1,0 +1,126 @@
+"""Edges, shortest paths, frontiers, utilities, candidate headings: each against its oracle."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from cases import DEFAULT, FINE, SITES, SMALL, Case, cases, draw_case
+from decmarvel.config import Config
+from decmarvel.geometry import SLOT_OFFSETS
+from decmarvel.graph import build, edges, empty_sight, from_sites, frontiers, grouped, shortest_paths, thin
+from decmarvel.observation import candidate_headings, window_headings
+from decmarvel.types import FAR_MM
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def draw_sensed(config: Config, seed: int) -> np.ndarray:
+    sites = SITES[config]
+    return np.random.default_rng(seed).random((sites, sites, config.heading_bins)) < 0.2
+
+
+@partial(jax.jit, static_argnums=0)
+def whole_graph(config: Config, belief, sensed, base):
+    """The graph built window by window over the whole lattice: as if the robot had looked at everything just now."""
+    sites = sensed.shape[0]
+    far = jnp.full((sites, sites), FAR_MM, jnp.int32)
+    graph = build(config, belief, sensed, base, empty_sight(config, sites), base, far)
+    for y in range(0, sites, config.window_sites // 2):
+        for x in range(0, sites, config.window_sites // 2):
+            graph = build(config, belief, sensed, base, graph.sight, jnp.array([y, x]), graph.home_mm)
+    return graph
+
+
+def check_graph(case: Case, seed: int) -> None:
+    config, belief = case.config, case.belief.copy()
+    belief[oracles.site_cell(config, *case.start)] = 1
+    sensed = draw_sensed(config, seed)
+    graph = whole_graph(config, jnp.asarray(belief), jnp.asarray(sensed), jnp.asarray(case.start, jnp.int32))
+    edge = oracles.edges(config, belief)
+    np.testing.assert_array_equal(graph.edge, edge)
+    home = oracles.distances(config, edge, [case.start])
+    np.testing.assert_array_equal(graph.home_mm, home)
+    node = home < oracles.UNREACHABLE
+    utility, histogram = oracles.utilities(config, belief, node)
+    np.testing.assert_array_equal(graph.utility, utility)
+    np.testing.assert_array_equal(np.asarray(graph.sight.histogram) * node[..., None], histogram)
+    useful = [tuple(site) for site in np.argwhere(utility > 0)]
+    useful_mm = oracles.distances(config, edge, useful)
+    np.testing.assert_array_equal(graph.useful_mm, useful_mm)
+    mm, cell = oracles.nearest_frontiers(config, belief, node, sensed)
+    np.testing.assert_array_equal(np.where(node, graph.sight.nearest_mm, FAR_MM), mm)
+    np.testing.assert_array_equal(np.where(node, graph.sight.nearest_cell, -1), cell)
+    for here in np.argwhere(node)[:: max(1, node.sum() // 4)]:
+        expected = oracles.candidate_headings(config, edge, utility, histogram, useful_mm, tuple(here))
+        got = np.asarray(jitted_headings(config, graph, jnp.asarray(here, jnp.int32)))
+        linked = edge[:, here[0], here[1]]
+        np.testing.assert_array_equal(got[linked], expected[linked])
+
+
+jitted_headings = jax.jit(candidate_headings, static_argnums=0)
+
+
+@given(cases(SMALL), seeds)
+@settings(max_examples=150)
+def test_graph_equals_oracle(case, seed):
+    check_graph(case, seed)
+
+
+@pytest.mark.parametrize(("config", "seed"), [(DEFAULT, 1), (DEFAULT, 2), (FINE, 3), (FINE, 4), (FINE, 5)])
+def test_graph_equals_oracle_at_other_scales(config, seed):
+    check_graph(draw_case(config, seed), seed)
+
+
+@given(cases(SMALL))
+@settings(max_examples=100)
+def test_edges_are_symmetric(case):
+    edge = np.asarray(jax.jit(edges, static_argnums=0)(SMALL, jnp.asarray(case.belief)))
+    for slot, (dy, dx) in enumerate(SLOT_OFFSETS):
+        for y, x in np.argwhere(edge[slot]):
+            assert edge[24 - slot, y + dy, x + dx]
+
+
+@given(cases(SMALL))
+@settings(max_examples=100)
+def test_frontiers_equal_oracle(case):
+    frontier = frontiers(jnp.asarray(case.belief))
+    expected = oracles.frontiers(case.belief)
+    np.testing.assert_array_equal(frontier, expected)
+    np.testing.assert_array_equal(grouped(frontier), oracles.grouped(expected))
+    np.testing.assert_array_equal(thin(frontier, jnp.zeros(2, jnp.int32)), oracles.thinned(expected))
+
+
+@given(cases(SMALL), st.integers(0, 11), st.integers(0, 11))
+@settings(max_examples=100)
+def test_distances_from_anywhere_and_from_an_earlier_answer(case, y, x):
+    edge = oracles.edges(SMALL, case.belief)
+    expected = oracles.distances(SMALL, edge, [(y, x)])
+    mask = np.zeros((12, 12), bool)
+    mask[y, x] = True
+    relax = jax.jit(shortest_paths, static_argnums=0)
+    got = relax(SMALL, jnp.asarray(edge), from_sites(jnp.asarray(mask)))
+    np.testing.assert_array_equal(got, expected)
+    fewer = edge & (np.random.default_rng(y).random(edge.shape) > 0.3)
+    fewer &= np.stack([np.roll(fewer[24 - k], -SLOT_OFFSETS[k], (0, 1)) for k in range(25)])  # stays symmetric
+    earlier = relax(SMALL, jnp.asarray(fewer), from_sites(jnp.asarray(mask)))
+    np.testing.assert_array_equal(relax(SMALL, jnp.asarray(edge), earlier), expected)
+
+
+@given(st.lists(st.integers(0, 9), min_size=36, max_size=36), seeds)
+def test_window_headings_equal_oracle(counts, seed):
+    histogram = np.array(counts) * (np.random.default_rng(seed).random(36) < 0.2)
+    histogram[seed % 36] += 1
+    got = window_headings(DEFAULT, jnp.asarray(histogram, jnp.int32))
+    assert got.tolist() == oracles.window_headings(DEFAULT, histogram)
+
+
+def test_a_single_frontier_is_looked_at_straight():
+    histogram = np.zeros(36, np.int32)
+    histogram[7] = 5
+    assert window_headings(DEFAULT, jnp.asarray(histogram)).tolist() == [7, 10, 4]
