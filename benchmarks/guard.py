@@ -2,9 +2,10 @@
 
     python benchmarks/guard.py --missions 100000
 
-Maps of all families, team sizes 1 to 16, budgets from nothing to 400 m, a fifth of the robots failing at random steps, half of the
-batches with the noise model on; planners random, nearest and sector. Checked: every unfailed robot ends at its base with a budget that is
-not negative, no budget ever grows, and no two active robots head for the same node (robots that wait on a shared start excepted).
+Maps of all families, team sizes 1 to 16, budgets from nothing to 400 m, a fifth of the robots failing at random steps,
+half of the batches with the noise model on; planners random, nearest and sector. Checked: every unfailed robot ends at
+its base with a budget that is not negative, no budget ever grows, and no two active robots head for the same node
+(robots that wait on a shared start excepted).
 """
 
 import argparse
@@ -42,7 +43,9 @@ def random_fleet(key: Key, slots: int, max_budget_m: float) -> Fleet:
     )
 
 
-def hunt(config: Config, planner: Planner, slots: int, max_budget_m: float, worlds: World, seed: jax.Array) -> jax.Array:
+def hunt(
+    config: Config, planner: Planner, slots: int, max_budget_m: float, worlds: World, seed: jax.Array
+) -> jax.Array:
     """One mission; returns [stranded, shared targets, budget that grew, robots, failed, decisions]."""
     key_world, key_fleet, key_mission = jax.random.split(jax.random.key(seed), 3)
     index = jax.random.randint(key_world, (), 0, worlds.start.shape[0])
@@ -55,7 +58,12 @@ def hunt(config: Config, planner: Planner, slots: int, max_budget_m: float, worl
         before = flight.state.robots
         flight, move = decide(config, planner, flight)
         active = move.mode <= RETURNING
-        same = (move.target[:, None] == move.target[None]).all(-1) & active[:, None] & active[None] & ~jnp.eye(slots, dtype=bool)
+        same = (
+            (move.target[:, None] == move.target[None]).all(-1)
+            & active[:, None]
+            & active[None]
+            & ~jnp.eye(slots, dtype=bool)
+        )
         waits = (move.target == before.site).all(-1)
         started_together = (before.site[:, None] == before.site[None]).all(-1) & waits[:, None] & waits[None]
         shared += (same & ~started_together).sum().astype(jnp.int32)
@@ -91,7 +99,7 @@ def main() -> None:
     missions = 0
     for number, (name, slots, noisy, share) in enumerate(plans):
         config = replace(quiet, noise=NOISE) if noisy else quiet
-        batch = arguments.batch * 4 // slots
+        batch = max(1, arguments.batch * 4 // slots)
         run = jax.jit(jax.vmap(partial(hunt, config, PLANNERS[name], slots, arguments.max_budget), in_axes=(None, 0)))
         for round_ in range(max(1, round(share * arguments.missions / batch))):
             seeds = jnp.arange(batch) + 10_000_000 * number + batch * round_
@@ -102,7 +110,8 @@ def main() -> None:
                 break
         print(
             f"{missions} missions, {total[3]} robots ({total[4]} failed) after {seconds:.0f} s: "
-            f"{total[0]} stranded, {total[1]} shared targets, {total[2]} budgets that grew  [{name}, up to {slots}, noise {noisy}]",
+            f"{total[0]} stranded, {total[1]} shared targets, {total[2]} budgets that grew  "
+            f"[{name}, up to {slots}, noise {noisy}]",
             flush=True,
         )
     print("no counter-example" if not total[:3].any() else "THE GUARD FAILED")

@@ -1,7 +1,7 @@
 """Robot-decisions per second, where the time of one decision goes, and how the cost grows with the work.
 
-    python benchmarks/speed.py                     # stages, and 1, 16, 256, 4096 missions
-    python benchmarks/speed.py --missions 1,4      # on a small machine
+python benchmarks/speed.py                     # stages, and 1, 16, 256, 4096 missions
+python benchmarks/speed.py --missions 1,4      # on a small machine
 """
 
 import argparse
@@ -16,12 +16,13 @@ import numpy as np
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, agree, arrive, travel, views
 from decmarvel.feasibility import intend
-from decmarvel.graph import edges, from_sites, shortest_paths, sight_window
+from decmarvel.graph import edges, from_sites, shortest_paths
 from decmarvel.mission import Flight, decide, take_off
 from decmarvel.planners import PLANNERS
 from decmarvel.runtime import enable_compilation_cache
 from decmarvel.sensing import footprint, limited_turn, move_length_mm, site_cell
-from decmarvel.types import RETURNING
+from decmarvel.sight import sight_window
+from decmarvel.types import RETURNING, Robot
 from decmarvel.worlds import Building, generate
 from decmarvel.worlds.place import place_all
 
@@ -61,10 +62,18 @@ def flights(config: Config, name: str, buildings: list[Building], missions: int,
     index = jnp.arange(missions) % len(buildings)
     fleet = Fleet.of(robots, 720.0)
     off = jax.jit(
-        jax.vmap(lambda k, i: take_off(config, PLANNERS[name], jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet))
+        jax.vmap(
+            lambda k, i: take_off(
+                config, PLANNERS[name], jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet
+            )
+        )
     )
     flight = off(jnp.arange(missions), index)
-    return jax.jit(lambda f: jax.lax.fori_loop(0, warm, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f))(flight)
+    return jax.jit(
+        lambda f: jax.lax.fori_loop(
+            0, warm, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f
+        )
+    )(flight)
 
 
 def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
@@ -82,26 +91,31 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
     propose = per_robot(lambda k, v, m: planner.propose(config, k, v, m))
     proposals, _ = propose(keys, seen, flight.memory)
     intents = per_robot(lambda mode, v, p: intend(config, mode, v, p))(team.mode, seen, proposals)
-    settle = jax.jit(jax.vmap(lambda r, i, v, p: agree(config, r, i, v, p)))
-    move = settle(team, intents, seen, proposals)
+    settle = jax.jit(jax.vmap(lambda k, r, i, v, p: agree(config, k, r, i, v, p)))
+    move = settle(flight.key, team, intents, seen, proposals)
     lengths = per_robot(lambda a, b: move_length_mm(config, a, b))(team.site, move.target)
     turns = per_robot(lambda h, w, n: limited_turn(config, h, w, n))(team.heading, move.heading, lengths)
-    move_all = jax.jit(
-        jax.vmap(lambda k, s, m, n, t: travel(config, k, s, s.robots, m, n, t, m.mode <= RETURNING)[:2])
-    )
+    move_all = jax.jit(jax.vmap(lambda k, s, m, n, t: travel(config, k, s, s.robots, m, n, t, m.mode <= RETURNING)[:2]))
     beliefs, _ = move_all(flight.key, flight.state, move, lengths, turns)
     land = per_robot(lambda r, m, n, t, b: arrive(config, r, m, n, t, b))
+
+    def footprints(free: jax.Array, robots: Robot, key: jax.Array) -> jax.Array:
+        return jax.vmap(lambda c, h: footprint(config, free, c, h, key))(site_cell(config, robots.site), robots.heading)
+
+    look = jax.jit(jax.vmap(footprints))
+    utilities = per_robot(lambda b, s, m: sight_window(config, b, s, m)[0])
+    paths = per_robot(lambda e, u: shortest_paths(config, e, from_sites(u > 0)))
     rows = [
         ("views (candidates, guard)", state_views, (flight.state,)),
         (f"planner {name}", propose, (keys, seen, flight.memory)),
-        ("conflicts", settle, (team, intents, seen, proposals)),
+        ("conflicts", settle, (flight.key, team, intents, seen, proposals)),
         ("motion: six sensing substeps, team record", move_all, (flight.key, flight.state, move, lengths, turns)),
         ("arrival: graph and the rest", land, (team, move, lengths, turns, beliefs)),
-        ("- one camera footprint", jax.jit(jax.vmap(lambda f, r, k: jax.vmap(lambda c, h: footprint(config, f, c, h, k))(site_cell(config, r.site), r.heading))), (flight.state.world.free, team, flight.key)),
+        ("- one camera footprint", look, (flight.state.world.free, team, flight.key)),
         ("- edges", per_robot(lambda b: edges(config, b)), (team.belief,)),
-        ("- utilities of the window", per_robot(lambda b, s, m: sight_window(config, b, s, m)[0]), (team.belief, team.sensed, team.site)),
-        ("- one shortest-path field", per_robot(lambda e, u: shortest_paths(config, e, from_sites(u > 0))), (team.graph.edge, team.graph.utility)),
-    ]  # fmt: skip
+        ("- utilities of the window", utilities, (team.belief, team.sensed, team.site)),
+        ("- one shortest-path field", paths, (team.graph.edge, team.graph.utility)),
+    ]
     print(f"\nStages, {count} robots, planner {name}, {jax.devices()[0].device_kind}\n")
     print("| stage | ms | µs a robot |\n|---|---|---|")
     for label, function, arguments in rows:
@@ -112,7 +126,11 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
 def whole(config: Config, name: str, flight: Flight, robots: int, decisions: int) -> float:
     """Robot-decisions per second of the full step with a planner, many decisions in one program."""
     steps = jax.jit(
-        lambda f: jax.lax.fori_loop(0, decisions, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f).state.progress.covered
+        lambda f: (
+            jax.lax.fori_loop(
+                0, decisions, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f
+            ).state.progress.covered
+        )
     )
     return flight.state.step.shape[0] * robots * decisions / seconds_per_call(steps, flight, repeats=3)
 

@@ -203,21 +203,8 @@ def bresenham_visible_cells(see_through: np.ndarray, cy: int, cx: int, radius_ce
 
 
 def full_scan(config: Config, truth_free: np.ndarray, cy: int, cx: int) -> set[Cell]:
-    """Cells that a 360 degree scan senses, walls seen at a flat angle too: sections "Line of sight" and "Start"."""
-    seen = visible_cells(truth_free, cy, cx, config.sensor_radius_cells)
-    cells = set(seen)
-    for dy, dx in disc_offsets(config.sensor_radius_cells):
-        y, x = cy + dy, cx + dx
-        if (dy, dx) == (0, 0) or truth_free[y, x]:
-            continue
-        nearer = []
-        if dy != 0:
-            nearer.append((y - (1 if dy > 0 else -1), x))
-        if dx != 0:
-            nearer.append((y, x - (1 if dx > 0 else -1)))
-        if any(cell in seen and truth_free[cell] for cell in nearer):
-            cells.add((y, x))
-    return cells
+    """Cells that a 360 degree scan senses: sections "Sensing and belief" and "Start"."""
+    return visible_cells(truth_free, cy, cx, config.sensor_radius_cells)
 
 
 def footprint(config: Config, truth_free: np.ndarray, cy: int, cx: int, heading: int) -> set[Cell]:
@@ -552,9 +539,11 @@ def resolve_conflicts(
     here: list[Site],
     active: list[bool],
     returning: list[bool],
+    waited: list[bool],
     choice: list[int],
     scores: np.ndarray,
     feasible: np.ndarray,
+    order: list[int],
 ) -> list[tuple[Site, int]]:
     """Target site and candidate of each robot after conflicts (-1: holds): section "Guard, modes, conflicts"."""
     per_slot = config.headings_per_node
@@ -571,7 +560,12 @@ def resolve_conflicts(
 
     def rank(n: int) -> tuple[int, int, int, int]:
         length = 0 if used[n] == -1 else slot_length_mm(config, used[n] // per_slot)
-        return (0 if used[n] == -1 else 1, 0 if returning[n] else 1, length, n)
+        return (
+            0 if used[n] == -1 else 1,
+            0 if returning[n] else 1,
+            order[n] if returning[n] or waited[n] else length,
+            n,
+        )
 
     while True:
         groups = {}

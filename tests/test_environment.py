@@ -41,7 +41,7 @@ def fleet_of(budgets_m, fail_steps=None) -> Fleet:
 
 
 class Shadow:
-    """The same mission by the oracles: told only which target and heading each robot took, it works out all the rest."""
+    """The same mission by the oracles: told only which target and heading each robot took, it works out the rest."""
 
     def __init__(self, case: Case, state) -> None:
         self.config, self.free = case.config, case.free
@@ -98,7 +98,7 @@ class Shadow:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("planner", ["random", "sector"])
 def test_a_mission_in_lock_step_with_the_oracles(planner, seed):
-    """Belief, merged belief, coverage, metres, overlap, sightings, graph: all equal after every decision (Eq. 2 to 4, 9)."""
+    """Beliefs, coverage, metres, overlap, sightings, graph: all equal after every decision (Eq. 2 to 4, 9)."""
     case = draw_case(SMALL, 1000 + seed)
     fleet = fleet_of([60, 45, 30, 0], [NEVER, NEVER, 6, NEVER])
     flight = begin(SMALL, PLANNERS[planner], jax.random.key(seed), case.world, fleet)
@@ -177,7 +177,9 @@ def crowd(count: int, seed: int):
     fleet = Fleet(
         present=jnp.asarray(np.arange(slots) < rng.integers(1, slots + 1, (count, 1))),
         budget_mm=jnp.asarray(rng.integers(0, 80_000, (count, slots)), jnp.int32),
-        fail_step=jnp.asarray(np.where(rng.random((count, slots)) < 0.2, rng.integers(0, 30, (count, slots)), NEVER), jnp.int32),
+        fail_step=jnp.asarray(
+            np.where(rng.random((count, slots)) < 0.2, rng.integers(0, 30, (count, slots)), NEVER), jnp.int32
+        ),
     )
     keys = jax.vmap(jax.random.key)(jnp.arange(count) + seed)
     return keys, world, fleet
@@ -187,7 +189,7 @@ def crowd(count: int, seed: int):
     ("planner", "noise"), [("random", Noise()), ("sector", Noise()), ("random", Noise(1.0, 10.0, 1.0, 20.0, 0.3, 0.1))]
 )
 def test_nobody_is_left_behind(planner, noise):
-    """The guard as a theorem: every unfailed robot ends at its base with a budget that is not negative, whatever happens."""
+    """The guard as a theorem: whatever happens, every unfailed robot ends at its base with a budget not below zero."""
     config = replace(SMALL, noise=noise)
     count = 100
     keys, world, fleet = crowd(count, 7)
@@ -199,7 +201,9 @@ def test_nobody_is_left_behind(planner, noise):
         active, targets = np.asarray(move.mode) <= RETURNING, np.asarray(move.target)
         same = (targets[:, :, None] == targets[:, None, :]).all(axis=-1) & active[:, :, None] & active[:, None, :]
         waiting = (targets == before).all(axis=-1)
-        shared_start = (before[:, :, None] == before[:, None, :]).all(axis=-1) & waiting[:, :, None] & waiting[:, None, :]
+        shared_start = (
+            (before[:, :, None] == before[:, None, :]).all(axis=-1) & waiting[:, :, None] & waiting[:, None, :]
+        )
         assert not (same & ~np.eye(6, dtype=bool) & ~shared_start).any()
         if np.asarray(flight.state.done).all():
             break
@@ -209,7 +213,8 @@ def test_nobody_is_left_behind(planner, noise):
     assert (np.asarray(robots.budget_mm)[modes != ABSENT] >= 0).all()
     home = modes == HOME
     np.testing.assert_array_equal(np.asarray(robots.site)[home], np.asarray(robots.base)[home])
-    assert home.sum() > count and (modes == FAILED).any()
+    assert home.sum() > count
+    assert (modes == FAILED).any()
     assert not np.asarray(jax.vmap(lambda state: outcome(config, state))(flight.state).stranded).any()
 
 

@@ -13,7 +13,8 @@ from cases import SMALL, cases
 from decmarvel.budget import must_return, return_feasible
 from decmarvel.feasibility import resolve_conflicts
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS
-from decmarvel.graph import empty_sight, hop_costs
+from decmarvel.graph import hop_costs
+from decmarvel.sight import empty_sight
 from decmarvel.types import Graph
 
 seeds = st.integers(0, 2**32 - 1)
@@ -89,8 +90,17 @@ def test_conflict_rule_equals_oracle(seed, count):
         else:
             feasible[robot, (choice[robot] // 3 + (choice[robot] // 3 == SELF_SLOT)) % 25] = True
             choice[robot] = 3 * np.flatnonzero(feasible[robot])[0]
+    order, waited = rng.permutation(count), rng.random(count) < 0.3
     expected = oracles.resolve_conflicts(
-        SMALL, [tuple(site) for site in here], list(active), list(returning), list(choice), scores, feasible
+        SMALL,
+        [tuple(site) for site in here],
+        list(active),
+        list(returning),
+        list(waited),
+        list(choice),
+        scores,
+        feasible,
+        list(order),
     )
     slot = np.where(active, choice // 3, SELF_SLOT)
     got_slot, got_choice = jitted_conflicts(
@@ -98,10 +108,12 @@ def test_conflict_rule_equals_oracle(seed, count):
         jnp.asarray(here, jnp.int32),
         jnp.asarray(active),
         jnp.asarray(returning),
+        jnp.asarray(waited),
         jnp.asarray(slot, jnp.int32),
         jnp.asarray(np.where(returning | ~active, -1, choice), jnp.int32),
         jnp.asarray(scores.reshape(count, 25, 3)),
         jnp.asarray(feasible),
+        jnp.asarray(order, jnp.int32),
     )
     targets = here + SLOT_OFFSETS[np.asarray(got_slot)]
     assert [tuple(target) for target in targets] == [target for target, _ in expected]
@@ -114,3 +126,31 @@ def test_conflict_rule_equals_oracle(seed, count):
 
 
 jitted_conflicts = jax.jit(resolve_conflicts, static_argnums=0)
+
+
+def test_robots_in_a_circle_do_not_block_each_other_for_good():
+    """Three robots want each other's nodes while a fourth presses in behind: by length alone nobody would ever move."""
+    here = np.array([[0, 4], [0, 5], [0, 6], [0, 7]]) + 2
+    slot = np.array([13, 13, 13, 10])  # one to the right each; the last two to the left
+    scores = np.zeros((4, 25, 3), np.float32)
+    feasible = np.zeros((4, 25), bool)
+    feasible[np.arange(4), slot] = True
+    none = jnp.zeros(4, bool)
+    moved = []
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(4)
+        got, _ = jitted_conflicts(
+            SMALL,
+            jnp.asarray(here, jnp.int32),
+            ~none,
+            none,
+            ~none if seed else none,
+            jnp.asarray(slot, jnp.int32),
+            jnp.asarray(3 * slot, jnp.int32),
+            jnp.asarray(scores),
+            jnp.asarray(feasible),
+            jnp.asarray(order, jnp.int32),
+        )
+        moved.append(int((np.asarray(got) != SELF_SLOT).sum()))
+    assert moved[0] == 0
+    assert max(moved) >= 3

@@ -13,8 +13,9 @@ import oracles
 from cases import DEFAULT, FINE, SITES, SMALL, Case, cases, draw_case
 from decmarvel.config import Config
 from decmarvel.geometry import SLOT_OFFSETS
-from decmarvel.graph import build, edges, empty_sight, from_sites, frontiers, grouped, shortest_paths, thin
+from decmarvel.graph import build, edges, from_sites, shortest_paths
 from decmarvel.observation import candidate_headings, window_headings
+from decmarvel.sight import empty_sight, frontiers, grouped, thin
 from decmarvel.types import FAR_MM
 
 seeds = st.integers(0, 2**32 - 1)

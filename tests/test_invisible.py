@@ -15,11 +15,11 @@ from decmarvel.config import Config
 from decmarvel.environment import Fleet, views
 from decmarvel.mission import Flight, decide, take_off
 from decmarvel.planners import PLANNERS
-from decmarvel.types import FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
+from decmarvel.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
 
 ROBOTS, ME, SIZE = 3, 1, SITES[SMALL]
 planners = pytest.mark.parametrize("name", PLANNERS)
-seeds = pytest.mark.parametrize("seed", [1, 2, 3, 4])
+seeds = pytest.mark.parametrize("seed", [1, 2, 8, 9])
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -40,6 +40,13 @@ def mission(name: str, seed: int) -> Flight:
     flight = start(SMALL, planner, jax.random.key(seed), world, Fleet.of(ROBOTS, 40.0))
     for _ in range(3):
         flight, _ = advance(SMALL, planner, flight)
+    return flight
+
+
+def exploring(name: str, seed: int) -> Flight:
+    """A mission in which the robot still has something to decide."""
+    flight = mission(name, seed)
+    assert flight.state.robots.mode[ME] == EXPLORING
     return flight
 
 
@@ -74,7 +81,7 @@ def assert_same(one, two) -> None:
 @seeds
 def test_teammates_and_truth_are_invisible(name, seed):
     """Views and proposals do not change when everything else in the state does."""
-    flight, other = mission(name, seed), mission(name, seed + 10)
+    flight, other = exploring(name, seed), mission(name, seed + 10)
     changed = with_strangers(flight, other)
     state = changed.state
     changed = eqx.tree_at(
@@ -109,7 +116,7 @@ def parked(flight: Flight, site: tuple[int, int], mode: int) -> Flight:
 @seeds
 def test_what_is_out_of_sight_changes_nothing_during_a_decision(name, seed):
     """Other teammates elsewhere, and other walls beyond the camera's reach: the robot does, sees and wants the same."""
-    planner, flight = PLANNERS[name], mission(name, seed)
+    planner, flight = PLANNERS[name], exploring(name, seed)
     hidden = far_sites(flight)
     here = parked(flight, hidden[0], FAILED)
     there = parked(with_strangers(flight, mission(name, seed + 10)), hidden[-1], HOME)
@@ -130,8 +137,8 @@ def test_what_is_out_of_sight_changes_nothing_during_a_decision(name, seed):
 def test_a_teammate_in_sight_is_noticed():
     """The counterpart: the same change within view does reach the robot's memory of teammates, and nothing else."""
     noticed = 0
-    for seed in (1, 2, 3, 4):
-        flight = mission("random", seed)
+    for seed in (1, 2, 8, 9):
+        flight = exploring("random", seed)
         away = advance(SMALL, PLANNERS["random"], parked(flight, far_sites(flight)[0], FAILED))[0]
         for step in ((0, 1), (1, 0), (0, -1), (-1, 0)):
             site = tuple((flight.state.robots.site[ME] + jnp.asarray(step)).tolist())

@@ -111,12 +111,22 @@ def test_a_permitted_action_is_done():
         np.testing.assert_array_equal(after - observation["site"], SLOT_OFFSETS[action // 3])
 
 
+@pytest.mark.parametrize("action", [-1, 75, None])
+def test_an_action_that_is_none_is_refused(action):
+    env = make()
+    env.reset(seed=1)
+    actions = {"robot_0": 0, "robot_1": 0, "robot_2": action}
+    with pytest.raises(ValueError, match=f"robot_2 needs an action from Discrete.75., not {action}"):
+        env.step({agent: action for agent, action in actions.items() if action is not None})
+
+
 def test_failed_robots_leave_and_resets_go_on_from_the_seed():
     env = make()
     fleet = Fleet(jnp.ones(3, bool), jnp.full(3, 60000, jnp.int32), jnp.array([NEVER, 1, NEVER], jnp.int32))
     first, _ = env.reset(seed=7, options={"fleet": fleet})
-    env.step({})
-    _, _, terminated, _, infos = env.step({})
+    wait_for_failure = dict.fromkeys(env.agents, 0)
+    env.step(wait_for_failure)
+    _, _, terminated, _, infos = env.step(wait_for_failure)
     assert terminated == {"robot_0": False, "robot_1": True, "robot_2": False}
     assert infos["robot_1"]["mode"] == "failed"
     assert env.agents == ["robot_0", "robot_2"]
@@ -133,8 +143,9 @@ def test_truncation(monkeypatch):
     env = make()
     env.reset(seed=1)
     monkeypatch.setattr(env, "_max_decisions", 2)
-    assert not any(env.step({})[3].values())
-    _, _, terminated, truncated, _ = env.step({})
+    actions = dict.fromkeys(env.agents, 0)
+    assert not any(env.step(actions)[3].values())
+    _, _, terminated, truncated, _ = env.step(actions)
     assert all(truncated[agent] != terminated[agent] for agent in truncated)
     assert not env.agents
 

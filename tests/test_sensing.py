@@ -54,7 +54,7 @@ def test_footprint_equals_oracle_at_other_scales(config, seed):
 @given(cases(SMALL), seeds)
 @settings(max_examples=200)
 def test_nothing_is_seen_through_a_wall(case, seed):
-    """Whatever is seen and free is reached by walking over seen free cells; whatever is seen and solid stands beside one."""
+    """What is seen and free can be walked to over free cells nearby; what is seen and solid stands beside such a cell."""
     cell = free_cell(case, seed)
     _, patch = sense(case.config, jnp.asarray(case.free), jnp.asarray(cell), jnp.asarray(0))
     seen = patch_cells(np.asarray(patch), cell)
@@ -83,7 +83,7 @@ def test_a_diagonal_wall_hides_what_is_behind_it():
 
 
 def test_share_of_cells_that_differ_from_bresenham():
-    """Stated in docs/model.md: 1% of the free cells in sight on the maps of the default family, measured by this test."""
+    """Stated in docs/model.md: the share of the free cells in sight on the maps of the default family."""
     differ = total = 0
     rng = np.random.default_rng(0)
     for index in range(12):
@@ -140,9 +140,7 @@ def test_poses_along_a_move(start, offset, heading, wanted):
     assert int(turn) == oracles.limited_turn(config, heading, wanted, length)
     poses = oracles.substep_poses(config, start, target, heading, int(turn))
     for k, (cell, now) in enumerate(poses, start=1):
-        got = substep_pose(
-            config, jnp.asarray(start), jnp.asarray(target), jnp.asarray(heading), turn, jnp.asarray(k)
-        )
+        got = substep_pose(config, jnp.asarray(start), jnp.asarray(target), jnp.asarray(heading), turn, jnp.asarray(k))
         assert (tuple(got[0].tolist()), int(got[1])) == (cell, now)
 
 

@@ -31,7 +31,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Config:
-    """One mission's physics and abstractions. Frozen and hashable: it is a static argument of every compiled function."""
+    """One mission's physics and abstractions. Frozen and hashable: a static argument of every compiled function."""
 
     spacing_m: float = 4.0
     """Distance between lattice sites. 4 m for halls, 2 m or 1 m for buildings with ordinary doors."""
@@ -119,5 +119,5 @@ class Config:
         return self.stride * sites + 2 * self.margin_cells
 
     def max_decisions(self, budget_m: float) -> int:
-        """A cap that the travel budget reaches first: every decision moves one spacing or more, or waits for somebody."""
+        """A cap that the budget reaches first: every decision moves one spacing or more, or waits for somebody."""
         return max(512, math.ceil(2 * budget_m / self.spacing_m))

@@ -7,12 +7,13 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.belief import remember
 from decmarvel.config import Config
-from decmarvel.feasibility import Intent, intend, resolve_conflicts
+from decmarvel.feasibility import ORDER_RANGE, Intent, intend, resolve_conflicts
 from decmarvel.geometry import SLOT_OFFSETS, heading_bin
-from decmarvel.graph import build, edges, empty_sight, from_sites, shortest_paths, site_mask
+from decmarvel.graph import build, edges, from_sites, shortest_paths, site_mask
 from decmarvel.observation import local_view
 from decmarvel.progress import Footprints, begin_progress, record_substep
 from decmarvel.sensing import cut, footprint, limited_turn, move_length_mm, scan, sensor_disc, site_cell, substep_pose
+from decmarvel.sight import empty_sight
 from decmarvel.sighting import Glimpses, no_sightings, note_glimpses, remember_glimpses
 from decmarvel.types import (
     ABSENT,
@@ -86,6 +87,7 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
             budget_mm=fleet.budget_mm[number],
             initial_budget_mm=fleet.budget_mm[number],
             fail_step=fleet.fail_step[number],
+            waited=jnp.array(False),
             belief=belief,
             graph=build(config, belief, sensed, base, empty_sight(config, sites), world.start, unreached),
             visits=site_mask(sites, base).astype(jnp.int32),
@@ -108,13 +110,13 @@ def views(config: Config, state: State) -> LocalView:
 
 def step(config: Config, key: Key, state: State, proposals: Proposal) -> tuple[State, Move]:
     """One decision of the whole team: failures, guard, conflicts, motion with sensing, new graphs."""
-    key_sensing, key_glimpses = jax.random.split(key)
+    key_order, key_sensing, key_glimpses = jax.random.split(key, 3)
     robots = fail(state.robots, state.step)
     team_views = views(config, state)
     intents = jax.vmap(lambda mode, view, proposal: intend(config, mode, view, proposal))(
         robots.mode, team_views, proposals
     )
-    move = agree(config, robots, intents, team_views, proposals)
+    move = agree(config, key_order, robots, intents, team_views, proposals)
     lengths = jax.vmap(lambda a, b: move_length_mm(config, a, b))(robots.site, move.target)
     turns = jax.vmap(lambda h, w, length: limited_turn(config, h, w, length))(robots.heading, move.heading, lengths)
     active = move.mode <= RETURNING
@@ -131,18 +133,22 @@ def fail(robots: Robot, step: Scalar) -> Robot:
     return eqx.tree_at(lambda r: r.mode, robots, jnp.where(broken, FAILED, robots.mode))
 
 
-def agree(config: Config, robots: Robot, intents: Intent, team_views: LocalView, proposals: Proposal) -> Move:
+def agree(config: Config, key: Key, robots: Robot, intents: Intent, team_views: LocalView, proposals: Proposal) -> Move:
     """One robot a node; whoever was reassigned looks where its proposal for the new node says."""
     active = intents.mode <= RETURNING
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(len(active)))
+    order = jax.vmap(lambda key: jax.random.randint(key, (), 0, ORDER_RANGE, jnp.int32))(keys)
     slot, choice = resolve_conflicts(
         config,
         robots.site,
         active,
         intents.mode == RETURNING,
+        robots.waited,
         intents.slot,
         intents.choice,
         proposals.score,
         team_views.candidates.mask,
+        order,
     )
     offered = jnp.take_along_axis(proposals.heading.reshape(len(choice), -1), jnp.clip(choice, 0)[:, None], axis=1)
     heading = jnp.where(choice >= 0, offered[:, 0], intents.heading)
@@ -164,7 +170,9 @@ def travel(
     reach = sensor_disc(config).reach
     number = jnp.arange(count, dtype=jnp.int32)
 
-    def sense(k: Scalar, number: Scalar, site: Site, target: Site, heading: Scalar, turn: Scalar, belief: Array):
+    def sense(
+        k: Scalar, number: Scalar, site: Site, target: Site, heading: Scalar, turn: Scalar, belief: UInt8[Array, "G G"]
+    ) -> tuple[Array, Array, Array, Array, Array]:
         key_robot = jax.random.fold_in(jax.random.fold_in(key, k), number)
         cell, now = substep_pose(config, site, target, heading, turn, k)
         seen = footprint(config, world.free, cell, now, key_robot) & active[number]
@@ -211,6 +219,7 @@ def arrive(
         budget_mm=robot.budget_mm - length_mm,
         initial_budget_mm=robot.initial_budget_mm,
         fail_step=robot.fail_step,
+        waited=active & (length_mm == 0),
         belief=belief,
         graph=graph,
         visits=robot.visits + (here & (length_mm > 0)).astype(jnp.int32),

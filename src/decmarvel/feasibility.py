@@ -1,4 +1,4 @@
-"""From what planners propose to what robots do: return mode, and one robot a node. Runs on the robot; reads no team map."""
+"""From what planners propose to what robots do: return mode, and one robot a node. Reads no team map."""
 
 import equinox as eqx
 import jax
@@ -7,12 +7,16 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.budget import must_return
 from decmarvel.config import Config
-from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, direction_hundredths, slot_lengths_mm
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, direction_degrees, slot_lengths_mm
 from decmarvel.graph import hop_costs
 from decmarvel.types import EXPLORING, HOME, RETURN_HOME, RETURNING, LocalView, Proposal, Scalar
 
 WORST_SCORE = -1e30
 """Floor of a proposal's scores: any feasible candidate is better than none."""
+
+
+ORDER_RANGE = 400
+"""Random precedence is drawn below this; it is less than the length of any move in millimetres."""
 
 
 class Intent(eqx.Module):
@@ -28,7 +32,8 @@ class Intent(eqx.Module):
 def intend(config: Config, mode: Scalar, view: LocalView, proposal: Proposal) -> Intent:
     """Apply the budget guard (Eq. 2, Eq. 3) and the return mode to one robot's proposal.
 
-    An exploring robot turns home for good when the guard says so, when nothing is left to see, or when its planner says so.
+    An exploring robot turns home for good when the guard says so, when nothing is left to see, or when its planner
+    says so.
     """
     mask = view.candidates.mask
     wanted_slot = jnp.clip(proposal.choice, 0) // config.headings_per_node
@@ -46,8 +51,7 @@ def intend(config: Config, mode: Scalar, view: LocalView, proposal: Proposal) ->
     mode = jnp.where((mode == RETURNING) & (here == 0), HOME, mode)
 
     home_slot = jnp.argmin(hop_costs(config, view.graph.edge, view.graph.home_mm, view.site)).astype(jnp.int32)
-    directions = jnp.asarray(direction_hundredths(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
-    along = (directions[home_slot] + 50) // 100 % 360
+    along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))[home_slot]
     exploring, returning = mode == EXPLORING, mode == RETURNING
     slot = jnp.where(exploring, choice // config.headings_per_node, jnp.where(returning, home_slot, SELF_SLOT))
     heading = jnp.where(exploring, proposal.heading.reshape(-1)[jnp.clip(choice, 0)], along)
@@ -68,15 +72,19 @@ def resolve_conflicts(
     site: Int32[Array, "N 2"],
     active: Bool[Array, "N"],
     returning: Bool[Array, "N"],
+    waited: Bool[Array, "N"],
     slot: Int32[Array, "N"],
     choice: Int32[Array, "N"],
     score: Float32[Array, "N K H"],
     feasible: Bool[Array, "N K"],
+    order: Int32[Array, "N"],
 ) -> tuple[Int32[Array, "N"], Int32[Array, "N"]]:
     """The paper's collision resolution: the closest robot keeps a contested node, the others take their next best.
 
     One robot is reassigned at a time, until all targets differ. Holding robots come first (they cannot give way), then
-    returning ones, then the shorter move, then the lower number.
+    returning ones, then the shorter move, then the lower number. That alone can block three robots for good: one gives
+    way to the second, which waits for the third, which waits for the first. So among returning robots, which have only
+    one way, and for robots that had to wait, `order` takes the place of the length: it is drawn for every decision.
     """
     count = site.shape[0]
     offsets, lengths = jnp.asarray(SLOT_OFFSETS), jnp.asarray(slot_lengths_mm(config))
@@ -85,8 +93,9 @@ def resolve_conflicts(
 
     def losers(slot: Array) -> Array:
         target = site + offsets[slot]
-        group = jnp.where(slot == SELF_SLOT, 0, jnp.where(returning, 1, 2))
-        rank = (group * 2**24 + lengths[slot] * 32 + number).astype(jnp.int32)
+        group = jnp.where(slot == SELF_SLOT, 0, jnp.where(returning, 1, 2)).astype(jnp.int32)
+        precedence = jnp.where(returning | waited, order, lengths[slot])
+        rank = group * 2**24 + precedence * 32 + number
         contested = same_site(target, target) & others & active[:, None] & active[None, :]
         return (contested & (rank[None, :] < rank[:, None])).any(axis=1) & (slot != SELF_SLOT)
 

@@ -211,7 +211,7 @@ def _line(number: int) -> dict[str, Any]:
     }
 
 
-def _ground_keys(floor: str, wall: str, missed: str, missed_share: float) -> list[Patch]:
+def _ground_keys(floor: str, wall: str, missed: str, missed_share: float | np.floating) -> list[Patch]:
     keys = [Patch(facecolor=FLOOR, edgecolor=FAINT, linewidth=0.6, label=floor), Patch(facecolor=WALL, label=wall)]
     if missed_share > 0:
         label = f"{missed} ({_percent(missed_share)})"
@@ -224,7 +224,7 @@ def _metres(sheet: Sheet, cell: np.ndarray) -> np.ndarray:
     return centre[..., ::-1] + np.array(sheet.origin_m)
 
 
-def _percent(share: float) -> str:
+def _percent(share: float | np.floating) -> str:
     """One decimal; never 100% of something that is not whole, nor 0% of something that is there."""
     tenths = 1000 * float(share)
     if 0 < tenths < 1:

@@ -1,4 +1,4 @@
-"""Angles, neighbour slots, and the discs that cameras and frontiers are seen through. Static tables, made once on the host."""
+"""Angles, neighbour slots, and the discs that cameras and frontiers are seen through: tables, made once on the host."""
 
 import math
 from dataclasses import dataclass
@@ -24,8 +24,13 @@ def slot_lengths_mm(config: Config) -> Int32[np.ndarray, "K"]:
 
 
 def direction_hundredths(dy: np.ndarray, dx: np.ndarray) -> Int32[np.ndarray, "..."]:
-    """Direction of an offset in hundredths of a degree. On the host in double precision, so it is the same everywhere."""
+    """Direction of an offset in hundredths of a degree, on the host in double precision: the same everywhere."""
     return np.asarray(np.round(100 * np.degrees(np.arctan2(dy, dx))) % 36000, np.int32)
+
+
+def direction_degrees(dy: np.ndarray, dx: np.ndarray) -> Int32[np.ndarray, "..."]:
+    """Direction of an offset in whole degrees."""
+    return ((direction_hundredths(dy, dx) + 50) // 100 % 360).astype(np.int32)
 
 
 def direction_bins(config: Config, dy: np.ndarray, dx: np.ndarray) -> Int32[np.ndarray, "..."]:
@@ -75,8 +80,8 @@ def nearest_towards_zero(numerator: int, denominator: int) -> int:
 
 
 def sight_tree(rings: list[list[tuple[int, int]]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """The parent of each cell: the one of the two cells nearest to the ray, on the ring before, whose own line of parents
-    comes closest to the cell's digital line. (Rounding alone would drift: it differs from Bresenham half as much again.)
+    """The parent of each cell: of the cells nearest to the ray on the ring before, the one whose own line of parents
+    comes closest to the cell's digital line. (Rounding alone drifts: it differs from Bresenham half as much again.)
     """
     parents: dict[tuple[int, int], tuple[int, int]] = {}
     lines: dict[tuple[int, int], frozenset[tuple[int, int]]] = {(0, 0): frozenset()}
@@ -84,9 +89,7 @@ def sight_tree(rings: list[list[tuple[int, int]]]) -> dict[tuple[int, int], tupl
         for dy, dx in ring:
             ideal = {(nearest_towards_zero(dy * k, r), nearest_towards_zero(dx * k, r)) for k in range(1, r)}
             options = sorted(
-                (py, px)
-                for py, px in rings[r - 1]
-                if abs(r * py - dy * (r - 1)) < r and abs(r * px - dx * (r - 1)) < r
+                (py, px) for py, px in rings[r - 1] if abs(r * py - dy * (r - 1)) < r and abs(r * px - dx * (r - 1)) < r
             )
 
             def misfit(cell: tuple[int, int], dy: int = dy, dx: int = dx, ideal: set = ideal) -> tuple[int, int]:
@@ -130,28 +133,24 @@ def disc(radius_cells: float) -> Disc:
     return Disc(offsets, inside, parent, beside, patch_index)
 
 
-def line_of_sight(
-    disc: Disc, see_through: Bool[Array, "rings width views"]
-) -> Bool[Array, "rings width views"]:
+def line_of_sight(disc: Disc, see_through: Shaped[Array, "rings width views"]) -> Shaped[Array, "rings width views"]:
     """Which cells of the disc are visible, for many observers side by side, in one pass over the rings.
 
-    A cell is visible if its parent is, the parent is see-through, and a diagonal step has a see-through cell beside it.
+    Observers are booleans, or the bits of unsigned words. A cell is visible if its parent is, the parent is
+    see-through, and a diagonal step has a see-through cell beside it.
     """
 
-    def ring(
-        before: tuple[Bool[Array, "width views"], Bool[Array, "width views"]],
-        tables: tuple[Array, Array, Bool[Array, "width views"]],
-    ) -> tuple[tuple[Array, Array], Array]:
+    def ring(before: tuple[Array, Array], tables: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], Array]:
         open_before, clear_before = before
         parent, beside, clear = tables
         both = jnp.concatenate([clear_before, clear])
         visible = open_before[parent] & (both[beside[:, 0]] | both[beside[:, 1]])
         return (visible & clear, clear), visible
 
-    centre = jnp.ones_like(see_through[0])
+    centre = ~jnp.zeros_like(see_through[0])
     inputs = (jnp.asarray(disc.parent), jnp.asarray(disc.beside), see_through)
     _, visible = jax.lax.scan(ring, (centre, centre), inputs)
-    return visible & jnp.asarray(disc.inside)[..., None]
+    return jnp.where(jnp.asarray(disc.inside)[..., None], visible, jnp.zeros_like(visible))
 
 
 def to_patch(disc: Disc, values: Bool[Array, "rings width"], centre: bool) -> Bool[Array, "side side"]:

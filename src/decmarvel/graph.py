@@ -1,4 +1,4 @@
-"""Where one robot can go and what it would see there: lattice edges, shortest paths, frontiers, utilities."""
+"""Where one robot can go: lattice edges, shortest paths, and the graph that a decision leaves behind."""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +6,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.config import Config
-from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, direction_bins, disc, line_of_sight, slot_lengths_mm, tile
-from decmarvel.types import FAR_MM, FREE, UNKNOWN, Graph, Sight, Site
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, slot_lengths_mm, tile
+from decmarvel.sight import sight_window
+from decmarvel.types import FAR_MM, FREE, Graph, Sight, Site
 
 STRAIGHT_HALVES = {0: 6, 2: 7, 4: 8, 10: 11}
-"""Slots two sites away in a straight line pass over the site between: they are two edges of the slot that leads there."""
+"""Slots two sites away in a straight line pass over the site between: two edges of the slot that leads there."""
 
 
 def touched_cells(config: Config, slot: int) -> Int32[np.ndarray, "n 2"]:
@@ -32,7 +33,7 @@ def shift_sites(values: Array, slot: int, fill: Array) -> Array:
 
 
 def edges(config: Config, belief: UInt8[Array, "G G"]) -> Bool[Array, "K S S"]:
-    """Two sites are joined if every cell that the segment between them touches is known free. Symmetric by construction."""
+    """Two sites are joined if every cell that the segment between them touches is known free. Symmetric by design."""
     sites = (belief.shape[0] - 2 * config.margin_cells) // config.stride
     tiles = tile(config, belief == FREE)
     origin = jnp.full(2, config.margin_tiles, jnp.int32)
@@ -87,98 +88,9 @@ def neighbour_values(values: Int32[Array, "S S"], site: Site, fill: int) -> Int3
 def hop_costs(
     config: Config, edge: Bool[Array, "K S S"], distance_mm: Int32[Array, "S S"], site: Site
 ) -> Int32[Array, "K"]:
-    """Length of the way through each slot, for a field of distances; its smallest entry is the next hop down the field."""
+    """Length of the way through each slot, for a field of distances; the smallest is the next hop down the field."""
     through = neighbour_values(distance_mm, site, FAR_MM) + jnp.asarray(slot_lengths_mm(config))
     return jnp.where(edge[:, site[0], site[1]], jnp.minimum(through, FAR_MM), FAR_MM)
-
-
-def count_around(mask: Bool[Array, "h w"]) -> UInt8[Array, "h w"]:
-    """How many of the eight neighbours are set."""
-    padded = jnp.pad(mask.astype(jnp.uint8), 1)
-    rows = padded[:-2] + padded[1:-1] + padded[2:]
-    return rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] - mask.astype(jnp.uint8)
-
-
-def frontiers(belief: UInt8[Array, "h w"]) -> Bool[Array, "h w"]:
-    """Known-free cells with 2 to 7 unknown cells among their eight neighbours."""
-    unknown = count_around(belief == UNKNOWN)
-    return (belief == FREE) & (unknown >= 2) & (unknown <= 7)
-
-
-def thin(frontier: Bool[Array, "h w"], corner: Int32[Array, "2"]) -> Bool[Array, "h w"]:
-    """Keep the first frontier, row by row, of each 2 x 2 voxel of the whole grid, of which `corner` is our first cell."""
-    height, width = frontier.shape
-    second_row = ((corner[0] + jnp.arange(height)) % 2 == 1)[:, None]
-    second_column = ((corner[1] + jnp.arange(width)) % 2 == 1)[None, :]
-    padded = jnp.pad(frontier, 1)
-    left, below = padded[1:-1, :-2], padded[:-2, 1:-1]
-    row_below = below | jnp.where(second_column, padded[:-2, :-2], padded[:-2, 2:])
-    return frontier & ~(second_column & left) & ~(second_row & row_below)
-
-
-def grouped(frontier: Bool[Array, "h w"]) -> Bool[Array, "h w"]:
-    """Frontiers in 8-connected groups of three or more: those with two neighbours, or beside one that has two."""
-    centre = frontier & (count_around(frontier) >= 2)
-    return centre | (frontier & (count_around(centre) >= 1))
-
-
-def sight_window(
-    config: Config, belief: UInt8[Array, "G G"], sensed: Bool[Array, "S S B"], middle: Site
-) -> tuple[Sight, Site]:
-    """What can be seen from the sites around `middle`, and the first of those sites."""
-    count, view = config.window_sites, disc(config.utility_radius_cells)
-    first = jnp.clip(middle - count // 2, 0, sensed.shape[0] - count)
-    side = config.stride * count + 2 * config.margin_cells
-    corner = config.stride * first
-    known = jax.lax.dynamic_slice(belief, (corner[0], corner[1]), (side, side))
-    frontier = frontiers(known)
-    layers = (known == FREE).astype(jnp.uint8) + 2 * thin(frontier, corner).astype(jnp.uint8) + 4 * grouped(frontier).astype(jnp.uint8)
-    origin = jnp.full(2, config.margin_tiles, jnp.int32)
-    around = around_sites(config, tile(config, layers), view.offsets.reshape(-1, 2), origin, count)
-    around = around.reshape(*view.inside.shape, count * count)
-    visible = line_of_sight(view, (around & 1) == 1).reshape(-1, count * count)
-    around = around.reshape(-1, count * count)
-
-    dy, dx = view.offsets.reshape(-1, 2).T
-    bins = direction_bins(config, dy, dx)
-    by_bin = jnp.asarray(np.arange(config.heading_bins)[:, None] == bins[None, :], jnp.float32)
-    counted = (visible & ((around & 2) > 0)).astype(jnp.float32)
-    histogram = (by_bin @ counted).astype(jnp.int32)
-    utility = histogram.sum(axis=0)
-    useful = utility > 1
-    histogram = jnp.where(useful, histogram, 0).T.reshape(count, count, -1).astype(jnp.uint8)
-
-    squared = dy * dy + dx * dx
-    order = np.lexsort((np.arange(squared.size), squared))
-    rank = np.empty(squared.size, np.int32)
-    rank[order] = np.arange(squared.size)
-    seen_before = jax.lax.dynamic_slice(sensed, (first[0], first[1], 0), (count, count, config.heading_bins))
-    open_bin = ~seen_before.reshape(count * count, -1).T[bins]
-    nothing = squared.size
-    best = jnp.where(visible & ((around & 4) > 0) & open_bin, jnp.asarray(rank)[:, None], nothing).min(axis=0)
-    there = best < nothing
-    picked = jnp.asarray(order)[jnp.minimum(best, nothing - 1)]
-    lengths = np.floor(1000 * config.cell_m * np.sqrt(squared.astype(np.float64)) + 1e-6).astype(np.int32)
-    window = jnp.arange(count * count)
-    home_cell = corner + config.margin_cells + config.stride // 2
-    cell_y = home_cell[0] + config.stride * (window // count) + jnp.asarray(dy)[picked]
-    cell_x = home_cell[1] + config.stride * (window % count) + jnp.asarray(dx)[picked]
-    sight = Sight(
-        utility=jnp.where(useful, utility, 0).reshape(count, count),
-        histogram=histogram,
-        nearest_mm=jnp.where(there, jnp.asarray(lengths)[picked], FAR_MM).reshape(count, count),
-        nearest_cell=jnp.where(there, cell_y * belief.shape[0] + cell_x, -1).reshape(count, count),
-    )
-    return sight, first
-
-
-def empty_sight(config: Config, sites: int) -> Sight:
-    return Sight(
-        utility=jnp.zeros((sites, sites), jnp.int32),
-        histogram=jnp.zeros((sites, sites, config.heading_bins), jnp.uint8),
-        nearest_mm=jnp.full((sites, sites), FAR_MM, jnp.int32),
-        nearest_cell=jnp.full((sites, sites), -1, jnp.int32),
-    )
 
 
 def build(

@@ -61,7 +61,7 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     return Flight(state, memory, flight.key), move
 
 
-def fly(config: Config, planner: Planner, flight: Flight, max_decisions: Scalar) -> Flight:
+def fly(config: Config, planner: Planner, flight: Flight, max_decisions: Scalar | int) -> Flight:
     """Decide until everybody is home or failed."""
 
     def going(flight: Flight) -> Bool[Array, ""]:
@@ -95,8 +95,8 @@ def outcome(config: Config, state: State) -> Outcome:
 
 
 def run_mission(
-    config: Config, planner: Planner, key: Key, world: World, fleet: Fleet, max_decisions: int
+    config: Config, planner: Planner, key: Key, world: World, fleet: Fleet, max_decisions: Scalar | int
 ) -> Outcome:
     """A whole mission as one compiled program."""
     flight = take_off(config, planner, key, world, fleet)
-    return outcome(config, fly(config, planner, flight, jnp.asarray(max_decisions, jnp.int32)).state)
+    return outcome(config, fly(config, planner, flight, max_decisions).state)

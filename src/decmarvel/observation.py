@@ -63,7 +63,7 @@ def window_headings(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Ar
 
 
 def candidate_headings(config: Config, graph: Graph, site: Site) -> Int32[Array, "K H"]:
-    """For each neighbour: where its frontiers are; failing those, on towards the guidepost; failing that, along the motion."""
+    """For each neighbour: where its frontiers are; failing those, towards the guidepost; else along the motion."""
     slot_bins = jnp.asarray(direction_bins(config, SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
     sites = graph.home_mm.shape[0]
     there = jnp.clip(site[None] + jnp.asarray(SLOT_OFFSETS), 0, sites - 1)
@@ -125,6 +125,19 @@ def nearest_site(config: Config, cell: Int32[Array, "... 2"]) -> Int32[Array, ".
     return (cell - config.margin_cells) // config.stride
 
 
+def nearest_node(config: Config, node: Bool[Array, "S S"], cell: Int32[Array, "*n 2"]) -> Int32[Array, "*n 2"]:
+    """The node nearest to each cell, within one spacing; (-1, -1) where there is none."""
+    around = jnp.asarray(SLOT_OFFSETS[(np.abs(SLOT_OFFSETS) <= 1).all(axis=1)])
+    around = around.reshape((1,) * (cell.ndim - 1) + (9, 2))
+    site = nearest_site(config, cell)[..., None, :] + around
+    inside = ((site >= 0) & (site < node.shape[0])).all(axis=-1)
+    clipped = jnp.clip(site, 0, node.shape[0] - 1)
+    squared = ((site_cell(config, site) - cell[..., None, :]) ** 2).sum(axis=-1)
+    near = inside & node[clipped[..., 0], clipped[..., 1]] & (squared <= config.stride**2)
+    best = jnp.argmin(jnp.where(near, squared, FAR_MM), axis=-1)[..., None, None]
+    return jnp.where(near.any(axis=-1)[..., None], jnp.take_along_axis(clipped, best, axis=-2)[..., 0, :], -1)
+
+
 def trail_evidence(config: Config, sightings: Sightings, node: Bool[Array, "S S"]) -> Float32[Array, "S S"]:
     """m_v of Eq. 5: freshness of the latest sighting of a teammate at each node, 1 - age/L."""
     sites = node.shape[0]
@@ -179,11 +192,8 @@ def trajectory_tokens(config: Config, view: LocalView) -> Float32[Array, "N L 5"
 
 def observe(config: Config, view: LocalView) -> Observation:
     """The features of one robot's view."""
-    graph, sites = view.graph, view.graph.home_mm.shape[0]
-    site = nearest_site(config, view.sightings.cell)
-    inside = (site >= 0).all(axis=-1) & (site < sites).all(axis=-1)
-    clipped = jnp.clip(site, 0, sites - 1)
-    fused = view.sightings.seen & inside & graph.node[clipped[..., 0], clipped[..., 1]]
+    graph = view.graph
+    token_site = nearest_node(config, graph.node, view.sightings.cell)
     histogram: UInt8[Array, "S S B"] = graph.sight.histogram
     shape = (SLOTS, config.headings_per_node)
     return Observation(
@@ -195,7 +205,7 @@ def observe(config: Config, view: LocalView) -> Observation:
         budget=budget_features(config, graph, view.site, view.budget_mm, view.initial_budget_mm),
         tokens=trajectory_tokens(config, view),
         token_mask=view.sightings.seen,
-        token_site=jnp.where(fused[..., None], clipped, -1),
+        token_site=jnp.where(view.sightings.seen[..., None], token_site, -1),
         site=view.site,
         heading_bin=view.candidates.heading_bin,
         action_mask=jnp.broadcast_to(view.candidates.mask[:, None], shape),

@@ -55,7 +55,7 @@ def as_proposal(config: Config, view: LocalView, action: Scalar) -> Proposal:
     headings = jnp.arange(config.headings_per_node, dtype=jnp.int32)
     sites = jnp.asarray(SLOT_OFFSETS)
     wanted_slot, wanted_heading = action // config.headings_per_node, action % config.headings_per_node
-    away = (jnp.abs(sites - sites[wanted_slot][None]) ** 2).sum(axis=-1)
+    away = ((sites - sites[wanted_slot][None]) ** 2).sum(axis=-1)
     score = -10 * away[:, None] - jnp.abs(headings - wanted_heading)[None, :]
     return Proposal(score.astype(jnp.float32), view.candidates.heading_bin * config.degrees_per_bin, action)
 
@@ -182,7 +182,10 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
         self, actions: dict[str, Action]
     ) -> tuple[dict[str, Arrays], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """One decision of everybody."""
-        wanted = np.array([int(actions.get(agent, 0)) for agent in self.possible_agents], np.int32)
+        for agent in self.agents:
+            if agent not in actions or not self.action_spaces[agent].contains(actions[agent]):
+                raise ValueError(f"{agent} needs an action from {self.action_spaces[agent]}, not {actions.get(agent)}")
+        wanted = np.array([int(actions[a]) if a in self.agents else 0 for a in self.possible_agents], np.int32)
         key = jax.random.fold_in(self._key_flight, self._state.step)
         self._state, observation, earned = _advance(self.config, self._reward, key, self._state, jnp.asarray(wanted))
         number = {agent: index for index, agent in enumerate(self.possible_agents)}

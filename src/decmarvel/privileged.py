@@ -20,9 +20,7 @@ class PrivilegedView(eqx.Module):
     post_success: Bool[Array, "*batch"]
 
 
-def decompose(
-    beliefs: UInt8[Array, "N G G"], free: Bool[Array, "G G"], number: Scalar
-) -> UInt8[Array, "G G"]:
+def decompose(beliefs: UInt8[Array, "N G G"], free: Bool[Array, "G G"], number: Scalar) -> UInt8[Array, "G G"]:
     """Eq. 15: label each cell as known to the robot itself, known to a teammate only, or unexplored free space."""
     known = beliefs != UNKNOWN
     own, team = known[number], known.any(axis=0)

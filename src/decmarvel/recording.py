@@ -1,9 +1,9 @@
 """A recorded mission: one compact file, from which later tools show, replay and check it (docs/recording.md)."""
 
 import dataclasses
+import io
 import json
 import os
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from decmarvel import __version__
 from decmarvel.config import Config, Noise
 from decmarvel.environment import NEVER, Fleet
 from decmarvel.progress import mean_overlap
-from decmarvel.types import Move, State, World
+from decmarvel.types import RETURNING, Move, State, World
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import placement
 
@@ -39,6 +39,7 @@ _DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
     "sightings": (np.int32, ("sightings", 6)),
 }
 """Type and shape of every array in the file."""
+_FROM_HEADER = ("config", "planner", "seed", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete")
 
 
 class RecordingError(ValueError):
@@ -193,6 +194,11 @@ class Recorder:
         self._moves.append(move)
         self.moments.append(now)
 
+    @property
+    def landed(self) -> bool:
+        """Whether nobody is in the air any more."""
+        return bool((self.moments[-1].mode > RETURNING).all())
+
     def recording(self, complete: bool) -> Recording:
         moments, moves, robots = self.moments, self._moves, len(self.moments[0].mode)
         success_mm = int(moments[-1].success_mm)
@@ -240,20 +246,17 @@ def load_recording(path: str | Path) -> Recording:
     path = Path(path)
     if not path.is_file():
         raise RecordingError(f"{path}: there is no such file; record a mission with 'decmarvel explore'")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files} if isinstance(file, np.lib.npyio.NpzFile) else {}
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise _damaged(path, error) from None
-    except Exception:  # NumPy takes anything else for a pickle, and damaged entries raise errors of many kinds
-        arrays = {}
+    arrays: dict[str, np.ndarray] = {}
+    content = io.BytesIO(path.read_bytes())
+    if content.getvalue().startswith(b"PK"):  # an archive
+        try:
+            with np.load(content, allow_pickle=False) as file:
+                arrays = dict(file)
+        except Exception as error:  # damaged archives raise errors of many kinds
+            raise _damaged(path, error) from None
     header = _header(path, arrays)
-    sizes = {
-        "robots": header["robots"],
-        "decisions": header["decisions"],
-        "moments": header["decisions"] + 1,
-        "packed": -(-(header["grid_cells"] ** 2) // 8),
-    }
+    cells, robots, decisions = header["grid_cells"], header["robots"], header["decisions"]
+    sizes = {"robots": robots, "decisions": decisions, "moments": decisions + 1, "packed": -(-cells * cells // 8)}
     for name, (kind, shape) in _DIMENSIONS.items():
         if name not in arrays:
             raise _damaged(path, f"no array '{name}'")
@@ -261,9 +264,9 @@ def load_recording(path: str | Path) -> Recording:
         wanted = tuple(len(array) if size == "sightings" else sizes.get(str(size), size) for size in shape)
         if array.dtype != kind or array.shape != wanted:
             raise _damaged(path, f"array '{name}' is {array.dtype} {array.shape}")
-    cells = header["grid_cells"]
     free = np.unpackbits(arrays["free"], count=cells * cells).reshape(cells, cells).astype(bool)
-    return Recording(**{name: header[name] for name in _FROM_HEADER}, **(_only(arrays, _DIMENSIONS) | {"free": free}))
+    fields = {name: header[name] for name in _FROM_HEADER} | {name: arrays[name] for name in _DIMENSIONS}
+    return Recording(**fields | {"free": free}, version=header["package_version"])
 
 
 def _header(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -280,11 +283,13 @@ def _header(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     try:
         fields = header["config"]
         header["config"] = Config(**{**fields, "noise": Noise(**fields["noise"])})
+        for name in ("origin_m", "shift", "fail_steps"):
+            header[name] = tuple(header[name])
         for name in ("robots", "decisions", "grid_cells", "seed"):
             header[name] = int(header[name])
-        missing = {"planner", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete"} - header.keys()
-        if missing:
-            raise ValueError(f"no {', '.join(sorted(missing))} in the header")
+        missing = [name for name in (*_FROM_HEADER, "package_version") if name not in header]
+        if missing or len(header["origin_m"]) != 2 or len(header["shift"]) != 2:
+            raise ValueError("its header is not whole")
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(path, error) from None
     return dict(header)

@@ -6,7 +6,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from decmarvel.config import Config
-from decmarvel.geometry import Disc, direction_hundredths, disc, line_of_sight, scaled_step, slot_lengths_mm, to_patch, wrap_degrees
+from decmarvel.geometry import (
+    Disc,
+    direction_hundredths,
+    disc,
+    line_of_sight,
+    scaled_step,
+    slot_lengths_mm,
+    to_patch,
+    wrap_degrees,
+)
 from decmarvel.types import Key, Scalar, Site
 
 
@@ -29,25 +38,7 @@ def scan(config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"]) -> B
     view = sensor_disc(config)
     patch = cut(free, cell, view.reach)
     see_through = patch[view.offsets[..., 0] + view.reach, view.offsets[..., 1] + view.reach]
-    visible = to_patch(view, line_of_sight(view, see_through[..., None])[..., 0], centre=True)
-    return visible | grazed_walls(view, patch, visible)
-
-
-def grazed_walls(
-    view: Disc, free: Bool[Array, "side side"], visible: Bool[Array, "side side"]
-) -> Bool[Array, "side side"]:
-    """Walls whose near side borders a visible free cell.
-
-    Without them the centre of a wall cell is hidden behind the wall cell before it wherever a wall is seen at a flat angle.
-    """
-    side = 2 * view.reach + 1
-    offset = np.arange(side) - view.reach
-    lit = jnp.pad(visible & free, 1)
-    below, above, left, right = lit[:-2, 1:-1], lit[2:, 1:-1], lit[1:-1, :-2], lit[1:-1, 2:]
-    rows, columns = np.broadcast_to(offset[:, None], (side, side)), np.broadcast_to(offset[None, :], (side, side))
-    towards_y = (below & jnp.asarray(rows > 0)) | (above & jnp.asarray(rows < 0))
-    towards_x = (left & jnp.asarray(columns > 0)) | (right & jnp.asarray(columns < 0))
-    return ~free & (towards_y | towards_x) & jnp.asarray(view.patch_index != -1)
+    return to_patch(view, line_of_sight(view, see_through[..., None])[..., 0], centre=True)
 
 
 def footprint(

@@ -20,14 +20,16 @@ class Glimpses(eqx.Module):
     @staticmethod
     def none(count: int) -> "Glimpses":
         return Glimpses(
-            jnp.zeros((count, count), bool), jnp.zeros((count, count, 2), jnp.int32), jnp.zeros((count, count), jnp.int32)
+            jnp.zeros((count, count), bool),
+            jnp.zeros((count, count, 2), jnp.int32),
+            jnp.zeros((count, count), jnp.int32),
         )
 
 
 def visible_teammates(
     cells: Int32[Array, "N 2"], seen: Bool[Array, "N side side"], present: Bool[Array, "N"]
 ) -> Bool[Array, "N N"]:
-    """Whether each robot's footprint holds the cell that each other robot is in: range, field of view, line of sight."""
+    """Whether each robot's footprint holds the cell that each other is in: range, field of view, line of sight."""
     reach = seen.shape[-1] // 2
     offset = cells[None, :] - cells[:, None] + reach
     inside = ((offset >= 0) & (offset < seen.shape[-1])).all(axis=-1)

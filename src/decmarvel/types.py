@@ -1,8 +1,8 @@
 """Every type that flows between the stages, in the order of the data flow.
 
-G: cells a side of the grid. S: lattice sites a side. N: robots (a static maximum). K: neighbour slots (25). H: headings per
-node (3). B: heading bins (36). L: remembered decisions (10). Distances are millimetres, headings whole degrees.
-Classes describe one robot or one mission; `vmap` adds the other axes.
+G: cells a side of the grid. S: lattice sites a side. N: robots (a static maximum). K: neighbour slots (25).
+H: headings per node (3). B: heading bins (36). L: remembered decisions (10). Distances are millimetres,
+headings whole degrees. Classes describe one robot or one mission; `vmap` adds the other axes.
 """
 
 from typing import TypeAlias
@@ -86,6 +86,8 @@ class Robot(eqx.Module):
     budget_mm: Int32[Array, "*batch"]
     initial_budget_mm: Int32[Array, "*batch"]
     fail_step: Int32[Array, "*batch"]
+    waited: Bool[Array, "*batch"]
+    """Whether it had to hold at the last decision, because others took the nodes it could go to."""
     belief: UInt8[Array, "*batch G G"]
     graph: Graph
     visits: Int32[Array, "*batch S S"]
@@ -108,7 +110,7 @@ class Robot(eqx.Module):
 
 
 class LocalView(eqx.Module):
-    """All that a planner may read: one robot's own knowledge. No field can carry a teammate's map or goal, or the truth."""
+    """All that a planner may read: one robot's own knowledge. Nothing here can carry a teammate's map or goal."""
 
     belief: UInt8[Array, "*batch G G"]
     graph: Graph
@@ -129,8 +131,8 @@ class LocalView(eqx.Module):
 class Proposal(eqx.Module):
     """A planner's answer: a score for each candidate, where to look there, and its choice.
 
-    A conflict hands the robot its best-scored free candidate. The learned actor passes the candidates' headings through;
-    a classical planner may point the camera elsewhere.
+    A conflict hands the robot its best-scored free candidate. The learned actor passes the candidates' headings on; a
+    classical planner may point the camera elsewhere.
     """
 
     score: Array

@@ -23,10 +23,11 @@ _UsageProblem = cast(type[Exception], typer.BadParameter.__mro__[2])
 """The base class of all complaints about arguments; it has no public name."""
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> bool:
     if wanted:
         print(f"decmarvel {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from decmarvel.recording import Moment
 
 _MODE_STYLES = ("cyan", "yellow", "green", "red", "dim")
-_LINE_EVERY_DECISIONS = 25
+_LINE_EVERY_DECISIONS = 20
 _LINE_EVERY_S = 10.0
 _BAR_WIDTH = 32
 

@@ -1,5 +1,6 @@
 """`decmarvel explore`: fly one mission, show it, and leave its record in a folder."""
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from decmarvel.cli.options import (
     check_range,
     check_spacing,
     complain,
+    make_folder,
     sight_warning,
 )
 
@@ -99,17 +101,17 @@ def explore(
         build = builder(map, family or "indoor", "heldout", map_seed or 0, resolution, start)
         config = Config(spacing_m=spacing_m)
         building = build(config.cell_m)
+        enable_compilation_cache()
         world = place(building, config)
         folder = out or Path("runs") / _run_name(building.name, name, robots, budget, seed, spacing_m, broken)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder("--out", folder)
 
         console = Console(quiet=quiet, highlight=False, soft_wrap=True)
         warnings = Console(stderr=True, highlight=False, soft_wrap=True)
         area = f"{building.free.sum() * building.cell_m**2:,.0f} m² of floor"
         team = f"{robots} robot{'s' * (robots > 1)}, {budget:g} m each, planner {name}"
         console.print(f"[bold]{escape(building.name)}[/]: {area}; {team}")
-        console.print("Compiling; about 20 s the first time for maps and teams of this size, then a few.", style="dim")
-        enable_compilation_cache()
+        console.print("Compiling; about 15 s the first time for maps and teams of this size, then a few.", style="dim")
         share = visible_share(config, world)
         console.print(f"{share:.1%} of the floor can be seen from the sites that robots can reach.")
         if warning := sight_warning(build, spacing_m, share):
@@ -144,6 +146,7 @@ def _until_interrupted() -> Iterator[Interruption]:
         if interruption.signal:
             raise KeyboardInterrupt
         interruption.signal = number
+        os.write(2, b"decmarvel: ending the mission; Ctrl-C again to leave at once\n")  # print is not safe in here
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,7 +33,7 @@ def complain(option: str, what: str) -> typer.BadParameter:
     return typer.BadParameter(what, param_hint=option)
 
 
-def check_range(option: str, value: float, low: float, high: float, unit: str = "") -> None:
+def check_range(option: str, value: int | float, low: int | float, high: int | float, unit: str = "") -> None:
     if not low <= value <= high:
         raise complain(option, f"{value:.10g}{unit} is out of range; choose {low:.10g} to {high:.10g}{unit}")
 
@@ -60,6 +61,16 @@ def parse_point(option: str, text: str | None) -> tuple[float, float] | None:
     except ValueError:
         raise complain(option, f"'{text}' is not a point; write X,Y in metres, such as 12.5,40") from None
     return x_m, y_m
+
+
+def make_folder(option: str, folder: "Path") -> None:
+    """Before the mission, so that no mission is flown in vain."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise complain(option, f"cannot write to {folder} ({error.strerror}); choose another folder") from None
 
 
 def builder(

@@ -29,10 +29,8 @@ class Planner(eqx.Module):
         """Score the candidates and choose one, or RETURN_HOME."""
 
 
-def by_slot(
-    config: Config, score: Float32[Array, "K"], heading: Int32[Array, "K"], choice: Scalar
-) -> Proposal:
-    """A proposal of a planner that decides on one heading a node: the slot's score and heading for all of its headings."""
+def by_slot(config: Config, score: Float32[Array, "K"], heading: Int32[Array, "K"], choice: Scalar) -> Proposal:
+    """The proposal of a planner that has one heading for each node."""
     count = config.headings_per_node
     return Proposal(
         score=jnp.repeat(score[:, None], count, axis=1),

@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from decmarvel.config import Config
-from decmarvel.geometry import SLOT_OFFSETS, direction_bins, direction_hundredths, disc, line_of_sight, to_patch
-from decmarvel.graph import from_sites, frontiers, grouped, hop_costs, shortest_paths, site_mask
+from decmarvel.geometry import SLOT_OFFSETS, direction_bins, direction_degrees, disc, line_of_sight, to_patch
+from decmarvel.graph import from_sites, hop_costs, shortest_paths, site_mask
 from decmarvel.planners.base import Planner, by_slot
 from decmarvel.sensing import cut, site_cell
+from decmarvel.sight import frontiers, grouped
 from decmarvel.types import FAR_MM, FREE, RETURN_HOME, Key, LocalView, Proposal, Scalar, Site
 
 SECTOR_OFFSET_RAD = 0.3
@@ -29,14 +30,14 @@ class Goal(eqx.Module):
 class FrontierPlanner(Planner):
     """Nearest frontier, or with `sector_m` > 0 sector frontier.
 
-    The cost of a frontier cell is the path over the graph to a node that sees it within 9 m plus the straight rest, plus
-    `sector_m * (1 - cos(bearing from base - (2 pi i / N + 0.3)))`. The goal is a node that sees the cell: the one with the least
-    travel + `approach` * distance to the cell. Yamauchi's robot drives up to the frontier (a large `approach`); looking
-    from farther away is stronger (0.5: 100% instead of 83% success with four robots), so sector frontier does that. The goal is kept until it is reached or
-    the frontier is gone. A frontier that a node has already looked at in vain (its direction was sensed there) no longer
-    counts for that node: this is the blacklist that prevents two-node cycles. Where the original is silent the stronger
-    choice was taken: only goals with a way home afterwards count, and while another one remains a robot does not give up
-    because its favourite is out of budget.
+    The cost of a frontier cell is the path over the graph to a node that sees it within 9 m and the straight rest, plus
+    `sector_m * (1 - cos(bearing from base - (2 pi i / N + 0.3)))`. The goal is a node that sees the cell: the one with
+    the least travel + `approach` * distance to the cell. Yamauchi's robot drives up to the frontier (a large
+    `approach`); sector frontier looks from farther away (0.5), which is stronger. The goal is kept until it is reached
+    or the frontier is gone. A frontier that a node has already looked at in vain (its direction was sensed there) no
+    longer counts for that node: this is the blacklist that prevents two-node cycles. Where the original is silent the
+    stronger choice was taken: only goals that leave a way home count, so a robot whose favourite is out of budget takes
+    another one.
     """
 
     sector_m: float = eqx.field(static=True, default=0.0)
@@ -73,7 +74,7 @@ class FrontierPlanner(Planner):
         offset = (cell - site_cell(config, view.base)[None, None]).astype(jnp.float32)
         length = jnp.maximum(jnp.sqrt((offset**2).sum(axis=-1)), 1e-6)
         along = (offset[..., 1] * jnp.cos(own) + offset[..., 0] * jnp.sin(own)) / length
-        return jnp.round(1000 * self.sector_m * (1 - along)).astype(jnp.int32)
+        return 10 * jnp.round(100 * self.sector_m * (1 - along)).astype(jnp.int32)  # whole centimetres
 
 
 def viewpoint(
@@ -109,19 +110,24 @@ def viewpoint(
 
 def still_wanted(config: Config, view: LocalView, goal: Goal) -> Bool[Array, ""]:
     """The goal is not reached yet, and its frontier is still one."""
-    patch = cut(view.belief, jnp.maximum(goal.cell, GROUP_REACH), GROUP_REACH)
-    there = grouped(frontiers(patch))[GROUP_REACH, GROUP_REACH]
-    return there & (goal.cell[0] >= 0) & (goal.site != view.site).any()
+    return frontier_there(view, goal.cell) & (goal.site != view.site).any()
+
+
+def frontier_there(view: LocalView, cell: Int32[Array, "2"]) -> Bool[Array, ""]:
+    patch = cut(view.belief, jnp.maximum(cell, GROUP_REACH), GROUP_REACH)
+    return grouped(frontiers(patch))[GROUP_REACH, GROUP_REACH] & (cell[0] >= 0)
 
 
 def towards(config: Config, view: LocalView, goal: Goal) -> Proposal:
-    """The first hop of the shortest way to a goal. The camera looks along the motion, and at the frontier on the last hop."""
+    """The first hop of the shortest way to a goal, looking along the motion, and on the last hop at the frontier."""
     sites = view.visits.shape[0]
     to_goal_mm = shortest_paths(config, view.graph.edge, from_sites(site_mask(sites, goal.site)))
     costs = hop_costs(config, view.graph.edge, to_goal_mm, view.site)
-    along = jnp.asarray((direction_hundredths(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]) + 50) // 100 % 360)
-    offset = (goal.cell - site_cell(config, goal.site)).astype(jnp.float32)
-    gaze = jnp.round(jnp.degrees(jnp.arctan2(offset[0], offset[1]))).astype(jnp.int32) % 360
+    along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
+    reach = disc(config.utility_radius_cells).reach
+    dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    place = jnp.clip(goal.cell - site_cell(config, goal.site) + reach, 0, 2 * reach)
+    gaze = jnp.asarray(direction_degrees(dy, dx))[place[0], place[1]]
     arrives = (view.site[None] + jnp.asarray(SLOT_OFFSETS) == goal.site[None]).all(axis=-1)
     slot: Scalar = jnp.argmin(jnp.where(view.candidates.mask, costs, 2 * FAR_MM - 1)).astype(jnp.int32)
     choice = jnp.where(goal.cell[0] >= 0, slot * config.headings_per_node, RETURN_HOME).astype(jnp.int32)

@@ -26,7 +26,9 @@ class Placement:
 def placement(building: Building, config: Config, sites: int | None = None) -> Placement:
     """Align the start with a site, leave out the solid surroundings, and choose the bucket (or take the one given)."""
     if abs(building.cell_m - config.cell_m) > 1e-6:
-        raise MapError(f"{building.name}: cells of {building.cell_m} m, but this spacing needs {config.cell_m:g} m; load it so")
+        raise MapError(
+            f"{building.name}: cells of {building.cell_m} m, but this spacing needs {config.cell_m:g} m; load it so"
+        )
     rows, columns = np.nonzero(building.free)
     half, stride = config.stride // 2, config.stride
     first, needed = [], 0

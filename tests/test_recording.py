@@ -1,0 +1,222 @@
+"""The recorded mission: it comes back as it was, beliefs follow from it, and bad files get one clear line."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from decmarvel.config import Config, Noise
+from decmarvel.environment import Fleet
+from decmarvel.mission import decide, outcome, take_off
+from decmarvel.planners import PLANNERS
+from decmarvel.recording import VERSION, Recorder, RecordingError, load_recording, moment
+from decmarvel.replay import beliefs, beliefs_after
+from decmarvel.worlds import Building
+from decmarvel.worlds.place import place, placement
+
+CONFIG = Config()
+
+
+@dataclasses.dataclass(frozen=True)
+class Flown:
+    """A mission that was recorded, and the beliefs and the state that it really had."""
+
+    recorder: Recorder
+    building: Building
+    beliefs: list[np.ndarray]
+    states: list
+    outcome: object
+
+    @property
+    def recording(self):
+        return self.recorder.recording(complete=True)
+
+
+@pytest.fixture(scope="module")
+def flown() -> Flown:
+    """Three robots, of which one breaks down, in three rooms."""
+    free = np.zeros((70, 80), bool)
+    free[2:30, 2:78] = free[30:40, 30:48] = free[40:68, 2:78] = True
+    free[40:60, 39:41] = False
+    building = Building(free, (15, 40), CONFIG.cell_m, "three-rooms", origin_m=(-3.0, 7.0))
+    world, planner = place(building, CONFIG), PLANNERS["nearest"]
+    healthy = Fleet.of(3, 120.0)
+    fleet = Fleet(healthy.present, healthy.budget_mm, healthy.fail_step.at[1].set(6))
+    go_on = jax.jit(lambda flight: decide(CONFIG, planner, flight))
+    flight = jax.jit(lambda key: take_off(CONFIG, planner, key, world, fleet))(jax.random.key(3))
+    states = [flight.state]
+    about = {"planner": "nearest", "seed": 3, "first": jax.device_get(moment(flight.state))}
+    recorder = Recorder(CONFIG, building, world, fleet, **about)
+    while not recorder.landed:
+        flight, move = go_on(flight)
+        recorder.add(*jax.device_get((move, moment(flight.state))))
+        states.append(flight.state)
+    known = [np.asarray(state.robots.belief) for state in states]
+    return Flown(recorder, building, known, states, outcome(CONFIG, flight.state))
+
+
+@pytest.fixture
+def saved(flown, tmp_path):
+    path = tmp_path / "mission.npz"
+    flown.recording.save(path)
+    return path
+
+
+def same(one, other) -> bool:
+    return all(
+        np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
+        for a, b in ((getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one))
+    )
+
+
+def rewrite(path, change_header=None, drop=None, **arrays) -> None:
+    with np.load(path) as file:
+        content = dict(file)
+    header = json.loads(str(content["header"]))
+    (change_header or (lambda header: None))(header)
+    content |= {"header": np.array(json.dumps(header)), **arrays}
+    content.pop(drop, None)
+    np.savez_compressed(path, **content)
+
+
+def test_round_trip(flown, saved):
+    recording = load_recording(saved)
+    assert same(recording, flown.recording)
+    assert recording.complete
+    assert recording.robots == 3
+    assert recording.fail_steps == (None, 6, None)
+    assert recording.mode[-1, 1] == 3
+    assert saved.stat().st_size < 20_000
+    assert [path.name for path in saved.parent.iterdir()] == ["mission.npz"]
+
+
+def test_same_mission_same_bytes(flown, saved, tmp_path):
+    flown.recording.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == saved.read_bytes()
+
+
+def test_holds_what_happened(flown):
+    recording = flown.recording
+    assert recording.decisions == int(flown.outcome.decisions)
+    np.testing.assert_allclose(recording.coverage[-1], flown.outcome.coverage, rtol=1e-6)
+    np.testing.assert_allclose(recording.overlap[-1], flown.outcome.overlap, rtol=1e-6)
+    np.testing.assert_allclose(recording.travelled_m[-1], flown.outcome.travelled_m, rtol=1e-6)
+    for t, state in enumerate(flown.states):
+        np.testing.assert_array_equal(recording.site[t], state.robots.site)
+        np.testing.assert_array_equal(recording.heading[t], state.robots.heading)
+        np.testing.assert_array_equal(recording.mode[t], state.robots.mode)
+        np.testing.assert_array_equal(recording.budget_mm[t], state.robots.budget_mm)
+        seen, now = (
+            np.asarray(state.robots.sightings.seen[:, :, 0]),
+            recording.sightings[recording.sightings[:, 0] == t],
+        )
+        assert {(row[1], row[2]) for row in now.tolist()} == {(i, j) for i, j in np.argwhere(seen).tolist()}
+        for _, observer, teammate, y, x, heading in now.tolist():
+            sightings = state.robots.sightings
+            assert sightings.cell[observer, teammate, 0].tolist() == [y, x]
+            assert int(sightings.heading[observer, teammate, 0]) == heading
+    assert len(recording.sightings) > 0
+
+
+def test_beliefs_follow_from_the_moves(flown, saved):
+    rebuilt = list(beliefs(load_recording(saved)))
+    assert len(rebuilt) == len(flown.beliefs)
+    for known, live in zip(rebuilt, flown.beliefs, strict=True):
+        np.testing.assert_array_equal(known, live)
+    np.testing.assert_array_equal(beliefs_after(flown.recording, 4), flown.beliefs[4])
+    with pytest.raises(RecordingError, match="there is no decision 999"):
+        beliefs_after(flown.recording, 999)
+
+
+def test_noise_is_refused(flown):
+    noisy = dataclasses.replace(flown.recording, config=dataclasses.replace(CONFIG, noise=Noise(range_sd_m=1.0)))
+    with pytest.raises(RecordingError, match="noise"):
+        beliefs_after(noisy, 0)
+
+
+def test_cells_lie_in_the_map_frame(flown):
+    """The start is where the building says, and the ground truth is the building."""
+    recording, building = flown.recording, flown.building
+    row, column = building.start
+    x_m, y_m = recording.to_map_m(recording.site_cells(recording.start))
+    assert x_m == pytest.approx(-3.0 + (column + 0.5) * 0.4)
+    assert y_m == pytest.approx(7.0 + (row + 0.5) * 0.4)
+    shift = placement(building, CONFIG).shift
+    np.testing.assert_array_equal(np.argwhere(recording.free) - shift, np.argwhere(building.free))
+
+
+def test_partial_without_a_decision(flown, tmp_path):
+    recorder = object.__new__(Recorder)
+    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:1], _moves=[])
+    recorder.recording(complete=False).save(tmp_path / "partial.npz")
+    partial = load_recording(tmp_path / "partial.npz")
+    assert not partial.complete
+    assert partial.decisions == 0
+    np.testing.assert_array_equal(beliefs_after(partial, 0), flown.beliefs[0])
+
+
+def assert_refused(path, *words) -> None:
+    with pytest.raises(RecordingError) as caught:
+        load_recording(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in (str(path), *words):
+        assert word in message
+
+
+def test_missing(tmp_path):
+    assert_refused(tmp_path / "none.npz", "no such file")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, this is no archive", b"\x93NUMPY\x01\x00"])
+def test_foreign(tmp_path, content):
+    path = tmp_path / "mission.npz"
+    path.write_bytes(content)
+    assert_refused(path, "not a recorded mission")
+
+
+def test_foreign_arrays(tmp_path):
+    np.savez(tmp_path / "weights.npz", weights=np.zeros(3))
+    assert_refused(tmp_path / "weights.npz", "not a recorded mission")
+    np.save(tmp_path / "grid.npy", np.zeros((3, 3)))
+    assert_refused(tmp_path / "grid.npy", "not a recorded mission")
+    np.savez(tmp_path / "other.npz", header=np.array(json.dumps({"format": "other", "format_version": 1})))
+    assert_refused(tmp_path / "other.npz", "not a recorded mission")
+    np.savez(tmp_path / "list.npz", header=np.array("[1, 2]"))
+    assert_refused(tmp_path / "list.npz", "not a recorded mission")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
+def test_truncated(saved, share):
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    assert_refused(saved, "damaged", "fly the mission again")
+
+
+def test_flipped_bit(saved):
+    content = bytearray(saved.read_bytes())
+    content[len(content) // 3] ^= 0x10
+    saved.write_bytes(content)
+    assert_refused(saved, "damaged")
+
+
+def test_newer(saved):
+    rewrite(saved, lambda header: header.update(format_version=VERSION + 1, package_version="9.0"))
+    assert_refused(saved, f"format {VERSION + 1}", "9.0", "update decmarvel")
+
+
+def test_inner_contradictions(saved):
+    good = saved.read_bytes()
+    rewrite(saved, drop="budget_mm")
+    assert_refused(saved, "damaged", "budget_mm")
+    saved.write_bytes(good)
+    rewrite(saved, heading=np.zeros((2, 3), np.int16))
+    assert_refused(saved, "damaged", "heading")
+    saved.write_bytes(good)
+    rewrite(saved, lambda header: header.pop("map_id"))
+    assert_refused(saved, "damaged")
+    saved.write_bytes(good)
+    rewrite(saved, lambda header: header["config"].update(spacing_m=99))
+    assert_refused(saved, "damaged", "spacing_m")

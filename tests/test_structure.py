@@ -1,0 +1,203 @@
+"""The shape of the package: which way imports point, what robots cannot import, and that the documentation is true."""
+
+import ast
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "decmarvel"
+
+DATA_FLOW = [
+    "config",
+    "types",
+    "geometry",
+    "runtime",
+    "worlds",
+    "sensing",
+    "belief",
+    "sight",
+    "graph",
+    "budget",
+    "observation",
+    "sighting",
+    "planners",
+    "feasibility",
+    "progress",
+    "privileged",
+    "environment",
+    "mission",
+    "reach",
+    "recording",
+    "replay",
+    "canvas",
+    "figures",
+    "pettingzoo",
+    "cli",
+    "__main__",
+]
+"""Each module or subpackage may import those before it. A new file has to be given its place here."""
+
+ON_ROBOT = {"planners", "feasibility", "observation", "budget", "graph", "sight"}
+OFF_ROBOT = {"worlds", "sighting", *DATA_FLOW[DATA_FLOW.index("progress") :]}
+UNSPEAKABLE = {"World", "State", "Progress", "PrivilegedView", "merge", "privileged_view", "decompose"}
+"""Names of what sees the ground truth or the team."""
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def part_of(path: Path) -> str:
+    """The entry of DATA_FLOW that a file belongs to."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {name: path for name, path in FILES.items() if name != "__init__.py"}
+
+
+def imports(path: Path) -> set[str]:
+    """Parts of the package that a file imports, at its top or anywhere inside."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; name the module in full"
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "decmarvel" else [node.module]
+            )
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("decmarvel.")}
+    return found - {"__version__"}
+
+
+def test_every_file_has_its_place_in_the_data_flow():
+    assert {part_of(path) for path in MODULES.values()} <= set(DATA_FLOW)
+    assert len(DATA_FLOW) == len(set(DATA_FLOW))
+
+
+def test_every_place_in_the_data_flow_is_taken():
+    assert set(DATA_FLOW) <= {part_of(path) for path in MODULES.values()}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_point_one_way(name):
+    own = part_of(MODULES[name])
+    allowed = {own, *DATA_FLOW[: DATA_FLOW.index(own)]}
+    assert imports(MODULES[name]) <= allowed
+
+
+def test_the_package_itself_imports_nothing():
+    assert not imports(FILES["__init__.py"])
+
+
+@pytest.mark.parametrize("name", [name for name, path in MODULES.items() if part_of(path) in ON_ROBOT])
+def test_what_runs_on_a_robot_cannot_see_the_team(name):
+    assert not imports(MODULES[name]) & OFF_ROBOT
+    tree = parsed(MODULES[name])
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    names |= {  # annotations may be written as strings
+        word
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg | ast.AnnAssign | ast.FunctionDef)
+        for hint in [node.returns if isinstance(node, ast.FunctionDef) else node.annotation]
+        if isinstance(hint, ast.Constant) and isinstance(hint.value, str)
+        for word in re.findall(r"\w+", hint.value)
+    }
+    assert not names & UNSPEAKABLE
+
+
+def cited(text: str) -> set[int]:
+    """Equation numbers in a text: "Eq. 2", "Eq. 2, Eq. 3", "Eq. 2 and 3", "Eq. 2 to 4"."""
+    found = set()
+    for match in re.finditer(r"Eq\. (\d+)((?:(?:, | and | to )\d+)*)", text):
+        numbers = [int(match[1]), *map(int, re.findall(r"\d+", match[2]))]
+        found |= set(range(numbers[0], numbers[-1] + 1)) if " to " in match[2] else set(numbers)
+    return found
+
+
+def functions(path: Path, module: str) -> dict[str, str]:
+    """Docstrings of the functions and methods of a file by name: "module.function", "module.Class.method"."""
+    found, todo = {}, [(module, node) for node in parsed(path).body]
+    while todo:
+        prefix, node = todo.pop()
+        if isinstance(node, ast.ClassDef):
+            todo += [(f"{prefix}.{node.name}", child) for child in node.body]
+        elif isinstance(node, ast.FunctionDef):
+            found[f"{prefix}.{node.name}"] = ast.get_docstring(node) or ""
+    return found
+
+
+def package_functions() -> dict[str, str]:
+    found = {}
+    for path in MODULES.values():
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found |= functions(path, ".".join(part for part in parts if part != "__init__"))
+    return found
+
+
+def texts(path: Path) -> list[str]:
+    """All strings that stand alone: docstrings, and the lines below a field or constant that explain it."""
+    nodes = [node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Expr)]
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def equation_rows() -> list[tuple[str, str, list[str], list[str]]]:
+    """The table of the page: number or "by name", name, functions, tests."""
+    rows = []
+    for line in (ROOT / "docs" / "equations.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and not set(cells[0]) <= set("-:") and cells[0] != "equation":
+            rows.append((cells[0], cells[1], re.findall(r"`(.+?)`", cells[2]), re.findall(r"`(.+?)`", cells[3])))
+    return rows
+
+
+@pytest.mark.parametrize("row", equation_rows(), ids=lambda row: f"{row[0]} {row[1]}")
+def test_equations_page_lists_what_exists(row):
+    number, _, listed, tests = row
+    assert listed
+    assert tests
+    docstrings = package_functions()
+    for name in listed:
+        assert name in docstrings, f"no function {name}"
+        if number.isdigit():
+            assert int(number) in cited(docstrings[name]), f"the docstring of {name} does not say Eq. {number}"
+    for name in tests:
+        module = name.split(".")[0]
+        assert name in functions(ROOT / "tests" / f"{module}.py", module), f"no test {name}"
+
+
+def test_equations_page_lists_every_function_that_cites_an_equation():
+    rows = equation_rows()
+    assert [int(row[0]) for row in rows if row[0].isdigit()] == sorted(
+        {int(row[0]) for row in rows if row[0].isdigit()}
+    )
+    listed = {name for row in rows for name in row[2]}
+    for name, docstring in package_functions().items():
+        assert not cited(docstring) or name in listed, f"{name} cites an equation and is not on the page"
+    on_page = {int(row[0]) for row in rows if row[0].isdigit()}
+    for path in FILES.values():
+        for text in texts(path):
+            assert cited(text) <= on_page, f"{path.name}: {text.splitlines()[0]}"
+
+
+def code_blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_examples_of_the_architecture_page_run(capsys):
+    """As one program, from top to bottom, in a process as a reader has it: with JAX's usual promotion of types."""
+    blocks = code_blocks("architecture.md")
+    assert len(blocks) == 3
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        namespace = {"__name__": "architecture"}
+        for number, block in enumerate(blocks):
+            exec(compile(block, f"architecture.md, block {number}", "exec"), namespace)
+    assert "explored" in capsys.readouterr().out
