@@ -103,7 +103,8 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
         return jax.vmap(lambda c, h: footprint(config, free, c, h, key))(site_cell(config, robots.site), robots.heading)
 
     look = jax.jit(jax.vmap(footprints))
-    utilities = per_robot(lambda b, s, m: sight_window(config, b, s, m)[0])
+    sites = team.visits.shape[-1]
+    utilities = per_robot(lambda b, m: sight_window(config, b, sites, m)[0])
     paths = per_robot(lambda e, u: shortest_paths(config, e, from_sites(u > 0)))
     rows = [
         ("views (candidates, guard)", state_views, (flight.state,)),
@@ -113,7 +114,7 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
         ("arrival: graph and the rest", land, (team, move, lengths, turns, beliefs)),
         ("- one camera footprint", look, (flight.state.world.free, team, flight.key)),
         ("- edges", per_robot(lambda b: edges(config, b)), (team.belief,)),
-        ("- utilities of the window", utilities, (team.belief, team.sensed, team.site)),
+        ("- utilities of the window", utilities, (team.belief, team.site)),
         ("- one shortest-path field", paths, (team.graph.edge, team.graph.utility)),
     ]
     print(f"\nStages, {count} robots, planner {name}, {jax.devices()[0].device_kind}\n")

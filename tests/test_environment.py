@@ -14,6 +14,7 @@ from decmarvel.config import Config, Noise
 from decmarvel.environment import Fleet, reset
 from decmarvel.mission import decide, outcome, run_mission, take_off
 from decmarvel.planners import PLANNERS
+from decmarvel.sight import nearest_frontiers
 from decmarvel.types import ABSENT, EXPLORING, FAILED, HOME, RETURNING
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
@@ -146,8 +147,10 @@ def check_graph(case: Case, shadow: Shadow, robots, robot: int) -> None:
     np.testing.assert_array_equal(graph.home_mm, home)
     np.testing.assert_array_equal(graph.utility, utility)
     np.testing.assert_array_equal(np.asarray(graph.sight.histogram) * node[..., None], histogram)
-    mm, _ = oracles.nearest_frontiers(case.config, shadow.beliefs[robot], node, np.asarray(robots.sensed[robot]))
-    np.testing.assert_array_equal(np.where(node, graph.sight.nearest_mm, oracles.UNREACHABLE), mm)
+    everywhere = np.zeros_like(np.asarray(robots.sensed[robot]))
+    mm, _ = oracles.nearest_frontiers(case.config, shadow.beliefs[robot], node, everywhere)
+    nearest = np.asarray(nearest_frontiers(case.config, graph.sight)[0]).min(axis=-1)
+    np.testing.assert_array_equal(np.where(node, nearest, oracles.UNREACHABLE), mm)
 
 
 def check_guard(shadow: Shadow, before, move, robot: int) -> None:

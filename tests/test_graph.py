@@ -15,7 +15,7 @@ from decmarvel.config import Config
 from decmarvel.geometry import SLOT_OFFSETS
 from decmarvel.graph import build, edges, from_sites, shortest_paths
 from decmarvel.observation import candidate_headings, window_headings
-from decmarvel.sight import empty_sight, frontiers, grouped, thin
+from decmarvel.sight import empty_sight, frontiers, grouped, nearest_frontiers, thin
 from decmarvel.types import FAR_MM
 
 seeds = st.integers(0, 2**32 - 1)
@@ -27,14 +27,14 @@ def draw_sensed(config: Config, seed: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def whole_graph(config: Config, belief, sensed, base):
+def whole_graph(config: Config, belief, base):
     """The graph built window by window over the whole lattice: as if the robot had looked at everything just now."""
-    sites = sensed.shape[0]
+    sites = SITES[config]
     far = jnp.full((sites, sites), FAR_MM, jnp.int32)
-    graph = build(config, belief, sensed, base, empty_sight(config, sites), base, far)
+    graph = build(config, belief, base, empty_sight(config, sites), base, far)
     for y in range(0, sites, config.window_sites // 2):
         for x in range(0, sites, config.window_sites // 2):
-            graph = build(config, belief, sensed, base, graph.sight, jnp.array([y, x]), graph.home_mm)
+            graph = build(config, belief, base, graph.sight, jnp.array([y, x]), graph.home_mm)
     return graph
 
 
@@ -42,7 +42,7 @@ def check_graph(case: Case, seed: int) -> None:
     config, belief = case.config, case.belief.copy()
     belief[oracles.site_cell(config, *case.start)] = 1
     sensed = draw_sensed(config, seed)
-    graph = whole_graph(config, jnp.asarray(belief), jnp.asarray(sensed), jnp.asarray(case.start, jnp.int32))
+    graph = whole_graph(config, jnp.asarray(belief), jnp.asarray(case.start, jnp.int32))
     edge = oracles.edges(config, belief)
     np.testing.assert_array_equal(graph.edge, edge)
     home = oracles.distances(config, edge, [case.start])
@@ -55,13 +55,24 @@ def check_graph(case: Case, seed: int) -> None:
     useful_mm = oracles.distances(config, edge, useful)
     np.testing.assert_array_equal(graph.useful_mm, useful_mm)
     mm, cell = oracles.nearest_frontiers(config, belief, node, sensed)
-    np.testing.assert_array_equal(np.where(node, graph.sight.nearest_mm, FAR_MM), mm)
-    np.testing.assert_array_equal(np.where(node, graph.sight.nearest_cell, -1), cell)
+    got_mm, got_cell = open_frontiers(config, graph.sight, sensed)
+    np.testing.assert_array_equal(np.where(node, got_mm, FAR_MM), mm)
+    np.testing.assert_array_equal(np.where(node, got_cell, -1), cell)
     for here in np.argwhere(node)[:: max(1, node.sum() // 4)]:
         expected = oracles.candidate_headings(config, edge, utility, histogram, useful_mm, tuple(here))
         got = np.asarray(jitted_headings(config, graph, jnp.asarray(here, jnp.int32)))
         linked = edge[:, here[0], here[1]]
         np.testing.assert_array_equal(got[linked], expected[linked])
+
+
+def open_frontiers(config: Config, sight, sensed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest frontier over the directions that are still open, from the nearest in each direction."""
+    mm, cell = (np.asarray(part) for part in nearest_frontiers(config, sight))
+    rank = np.where(sensed, np.iinfo(np.int16).max, np.asarray(sight.nearest_rank))
+    best = rank.argmin(axis=-1)[..., None]
+    mm = np.take_along_axis(np.where(sensed, FAR_MM, mm), best, axis=-1)[..., 0]
+    cell = np.take_along_axis(cell, best[..., None], axis=-2)[..., 0, :]
+    return mm, np.where(mm < FAR_MM, cell[..., 0] * config.grid_cells(mm.shape[0]) + cell[..., 1], -1)
 
 
 jitted_headings = jax.jit(candidate_headings, static_argnums=0)

@@ -54,7 +54,7 @@ def test_footprint_equals_oracle_at_other_scales(config, seed):
 @given(cases(SMALL), seeds)
 @settings(max_examples=200)
 def test_nothing_is_seen_through_a_wall(case, seed):
-    """What is seen and free can be walked to over free cells nearby; what is seen and solid stands beside such a cell."""
+    """What is seen and free can be walked to over free cells nearby; what is seen and solid stands beside one."""
     cell = free_cell(case, seed)
     _, patch = sense(case.config, jnp.asarray(case.free), jnp.asarray(cell), jnp.asarray(0))
     seen = patch_cells(np.asarray(patch), cell)

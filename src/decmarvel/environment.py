@@ -89,7 +89,7 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
             fail_step=fleet.fail_step[number],
             waited=jnp.array(False),
             belief=belief,
-            graph=build(config, belief, sensed, base, empty_sight(config, sites), world.start, unreached),
+            graph=build(config, belief, base, empty_sight(config, sites), world.start, unreached),
             visits=site_mask(sites, base).astype(jnp.int32),
             sensed=sensed,
             sightings=no_sightings(config, count),
@@ -208,7 +208,7 @@ def arrive(
     looked = jnp.abs(away - config.heading_bins // 2) <= config.window_bins // 2
     sensed = robot.sensed | (here[..., None] & looked[None, None] & active)
     graph: Graph = build(
-        config, belief, sensed, robot.base, robot.graph.sight, (robot.site + move.target) // 2, robot.graph.home_mm
+        config, belief, robot.base, robot.graph.sight, (robot.site + move.target) // 2, robot.graph.home_mm
     )
     landed = (move.mode == RETURNING) & (move.target == robot.base).all()
     return Robot(

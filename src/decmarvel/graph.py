@@ -96,7 +96,6 @@ def hop_costs(
 def build(
     config: Config,
     belief: UInt8[Array, "G G"],
-    sensed: Bool[Array, "S S B"],
     base: Site,
     sight: Sight,
     middle: Site,
@@ -107,7 +106,7 @@ def build(
     Utilities elsewhere are still right, and distances home only shrink, so both go on from what they were.
     """
     edge = edges(config, belief)
-    window, first = sight_window(config, belief, sensed, middle)
+    window, first = sight_window(config, belief, home_mm.shape[0], middle)
     sight = jax.tree.map(
         lambda whole, part: jax.lax.dynamic_update_slice(whole, part, (first[0], first[1], *[0] * (whole.ndim - 2))),
         sight,

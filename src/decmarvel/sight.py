@@ -54,8 +54,7 @@ def empty_sight(config: Config, sites: int) -> Sight:
     return Sight(
         utility=jnp.zeros((sites, sites), jnp.int32),
         histogram=jnp.zeros((sites, sites, config.heading_bins), jnp.uint8),
-        nearest_mm=jnp.full((sites, sites), FAR_MM, jnp.int32),
-        nearest_cell=jnp.full((sites, sites), -1, jnp.int32),
+        nearest_rank=jnp.full((sites, sites, config.heading_bins), len(layout(config).length_mm), jnp.int16),
     )
 
 
@@ -163,12 +162,10 @@ def per_site(config: Config, values: Array) -> Array:
     return values.reshape(*values.shape[:-2], count, plan.chunks * plan.chunk)[..., :count]
 
 
-def sight_window(
-    config: Config, belief: UInt8[Array, "G G"], sensed: Bool[Array, "S S B"], middle: Site
-) -> tuple[Sight, Site]:
+def sight_window(config: Config, belief: UInt8[Array, "G G"], sites: int, middle: Site) -> tuple[Sight, Site]:
     """What can be seen from the sites around `middle`, and the first of those sites."""
     plan, count = layout(config), config.window_sites
-    first = jnp.clip(middle - count // 2, 0, sensed.shape[0] - count)
+    first = jnp.clip(middle - count // 2, 0, sites - count)
     side = config.stride * count + 2 * config.margin_cells
     corner = config.stride * first
     known = jax.lax.dynamic_slice(belief, (corner[0], corner[1]), (side, side))
@@ -179,23 +176,24 @@ def sight_window(
     in_sight = visible.reshape(-1, visible.shape[-1])[plan.by_bin]
     in_sight = jnp.where(jnp.asarray(plan.by_bin >= 0)[..., None], in_sight, jnp.uint32(0))
     histogram = per_site(config, count_bits(config, in_sight & pack(config, thin(frontier, corner))[sorted_cells]))
+    nearest = per_site(config, first_set(config, in_sight & pack(config, grouped(frontier))[sorted_cells]))
     utility = histogram.sum(axis=0)
     useful = utility > 1
-
-    nothing = len(plan.length_mm)
-    nearest = per_site(config, first_set(config, in_sight & pack(config, grouped(frontier))[sorted_cells]))
-    looked = jax.lax.dynamic_slice(sensed, (first[0], first[1], 0), (count, count, config.heading_bins))
-    best = jnp.where(looked.transpose(2, 0, 1), nothing, nearest).min(axis=0)
-    there = best < nothing
-    picked = jnp.minimum(best, nothing - 1)
-    index = jnp.arange(count, dtype=jnp.int32)
-    origin = corner + config.margin_cells + config.stride // 2
-    cell_y = origin[0] + config.stride * index[:, None] + jnp.asarray(plan.offset)[picked, 0]
-    cell_x = origin[1] + config.stride * index[None, :] + jnp.asarray(plan.offset)[picked, 1]
     sight = Sight(
         utility=jnp.where(useful, utility, 0),
         histogram=jnp.where(useful[None], histogram, 0).transpose(1, 2, 0).astype(jnp.uint8),
-        nearest_mm=jnp.where(there, jnp.asarray(plan.length_mm)[picked], FAR_MM),
-        nearest_cell=jnp.where(there, cell_y * belief.shape[0] + cell_x, -1),
+        nearest_rank=nearest.transpose(1, 2, 0).astype(jnp.int16),
     )
     return sight, first
+
+
+def nearest_frontiers(config: Config, sight: Sight) -> tuple[Int32[Array, "S S B"], Int32[Array, "S S B 2"]]:
+    """Distance and cell of the nearest grouped frontier in each direction from each site; FAR_MM if there is none."""
+    plan, sites = layout(config), sight.utility.shape[0]
+    rank = sight.nearest_rank.astype(jnp.int32)
+    there = rank < len(plan.length_mm)
+    rank = jnp.minimum(rank, len(plan.length_mm) - 1)
+    index = config.margin_cells + config.stride // 2 + config.stride * jnp.arange(sites, dtype=jnp.int32)
+    cell_y = index[:, None, None] + jnp.asarray(plan.offset[:, 0])[rank]
+    cell_x = index[None, :, None] + jnp.asarray(plan.offset[:, 1])[rank]
+    return jnp.where(there, jnp.asarray(plan.length_mm)[rank], FAR_MM), jnp.stack([cell_y, cell_x], axis=-1)

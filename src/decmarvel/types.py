@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Int16, Int32, PRNGKeyArray, UInt8
 
 UNKNOWN, FREE, OCCUPIED = 0, 1, 2
 EXPLORING, RETURNING, HOME, FAILED, ABSENT = 0, 1, 2, 3, 4
@@ -37,10 +37,8 @@ class Sight(eqx.Module):
 
     utility: Int32[Array, "*batch S S"]
     histogram: UInt8[Array, "*batch S S B"]
-    nearest_mm: Int32[Array, "*batch S S"]
-    """Distance to the nearest grouped frontier in a direction not yet sensed from there."""
-    nearest_cell: Int32[Array, "*batch S S"]
-    """Flat cell index of that frontier; -1 where there is none."""
+    nearest_rank: Int16[Array, "*batch S S B"]
+    """The nearest grouped frontier in each direction, as its place among the cells around by distance; see sight.py."""
 
 
 class Graph(eqx.Module):

@@ -6,7 +6,7 @@ from decmarvel.planners.random import RandomPlanner
 
 PLANNERS: dict[str, Planner] = {
     "nearest": FrontierPlanner(),
-    "sector": FrontierPlanner(sector_m=30.0, approach=0.5),
+    "sector": FrontierPlanner(sector_m=30.0, far_sighted=True),
     "random": RandomPlanner(),
 }
 BEST_PLANNER = "sector"
