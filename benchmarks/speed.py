@@ -90,7 +90,7 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
     keys = jax.vmap(lambda k: jax.random.split(k, robots))(flight.key)
     propose = per_robot(lambda k, v, m: planner.propose(config, k, v, m))
     proposals, _ = propose(keys, seen, flight.memory)
-    intents = per_robot(lambda mode, v, p: intend(config, mode, v, p))(team.mode, seen, proposals)
+    intents = per_robot(lambda mode, w, v, p: intend(config, mode, w, v, p))(team.mode, team.waits, seen, proposals)
     settle = jax.jit(jax.vmap(lambda k, r, i, v, p: agree(config, k, r, i, v, p)))
     move = settle(flight.key, team, intents, seen, proposals)
     lengths = per_robot(lambda a, b: move_length_mm(config, a, b))(team.site, move.target)

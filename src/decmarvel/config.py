@@ -50,6 +50,8 @@ class Config:
     speed_m_s: float = 1.0
     hold_turn_m: float = 4.0
     """A robot that holds may turn as far as if it had moved this far."""
+    patience: int = 8
+    """An exploring robot that others have kept from moving for this many decisions in a row turns home."""
     safety_margin_m: float = 4.0
     """Epsilon of Eq. 2 and 3."""
     history: int = 10

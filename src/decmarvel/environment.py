@@ -87,7 +87,7 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
             budget_mm=fleet.budget_mm[number],
             initial_budget_mm=fleet.budget_mm[number],
             fail_step=fleet.fail_step[number],
-            waited=jnp.array(False),
+            waits=jnp.array(0, jnp.int32),
             belief=belief,
             graph=build(config, belief, base, empty_sight(config, sites), world.start, unreached),
             visits=site_mask(sites, base).astype(jnp.int32),
@@ -113,8 +113,8 @@ def step(config: Config, key: Key, state: State, proposals: Proposal) -> tuple[S
     key_order, key_sensing, key_glimpses = jax.random.split(key, 3)
     robots = fail(state.robots, state.step)
     team_views = views(config, state)
-    intents = jax.vmap(lambda mode, view, proposal: intend(config, mode, view, proposal))(
-        robots.mode, team_views, proposals
+    intents = jax.vmap(lambda mode, waits, view, proposal: intend(config, mode, waits, view, proposal))(
+        robots.mode, robots.waits, team_views, proposals
     )
     move = agree(config, key_order, robots, intents, team_views, proposals)
     lengths = jax.vmap(lambda a, b: move_length_mm(config, a, b))(robots.site, move.target)
@@ -143,7 +143,7 @@ def agree(config: Config, key: Key, robots: Robot, intents: Intent, team_views: 
         robots.site,
         active,
         intents.mode == RETURNING,
-        robots.waited,
+        robots.waits > 0,
         intents.slot,
         intents.choice,
         proposals.score,
@@ -219,7 +219,7 @@ def arrive(
         budget_mm=robot.budget_mm - length_mm,
         initial_budget_mm=robot.initial_budget_mm,
         fail_step=robot.fail_step,
-        waited=active & (length_mm == 0),
+        waits=jnp.where(active & (length_mm == 0), robot.waits + 1, 0),
         belief=belief,
         graph=graph,
         visits=robot.visits + (here & (length_mm > 0)).astype(jnp.int32),

@@ -29,11 +29,11 @@ class Intent(eqx.Module):
     heading: Int32[Array, "*batch"]
 
 
-def intend(config: Config, mode: Scalar, view: LocalView, proposal: Proposal) -> Intent:
+def intend(config: Config, mode: Scalar, waits: Scalar, view: LocalView, proposal: Proposal) -> Intent:
     """Apply the budget guard (Eq. 2, Eq. 3) and the return mode to one robot's proposal.
 
-    An exploring robot turns home for good when the guard says so, when nothing is left to see, or when its planner
-    says so.
+    An exploring robot turns home for good when the guard says so, when nothing is left to see, when its planner says
+    so, or when it has been kept from moving for too long (more robots than nodes may be in a dead end together).
     """
     mask = view.candidates.mask
     wanted_slot = jnp.clip(proposal.choice, 0) // config.headings_per_node
@@ -46,6 +46,7 @@ def intend(config: Config, mode: Scalar, view: LocalView, proposal: Proposal) ->
         | ~mask.any()
         | ~(view.graph.utility > 0).any()
         | (proposal.choice == RETURN_HOME)
+        | (waits >= config.patience)
     )
     mode = jnp.where((mode == EXPLORING) & turn_back, RETURNING, mode)
     mode = jnp.where((mode == RETURNING) & (here == 0), HOME, mode)

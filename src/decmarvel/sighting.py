@@ -90,7 +90,9 @@ def blur(
     imagined = jax.random.bernoulli(key_false, noise.false_probability, (count,))
     imagined &= ~seen & (jnp.arange(count) != number) & robot.active
     reach = int(config.sensor_radius_cells)
-    somewhere = site_cell(config, robot.site) + jax.random.randint(key_where, (count, 2), -reach, reach + 1, jnp.int32)
+    somewhere = site_cell(config, robot.site)[None] + jax.random.randint(
+        key_where, (count, 2), -reach, reach + 1, jnp.int32
+    )
     cell = jnp.where(imagined[:, None], somewhere, cell)
     drift = noise.sighting_position_sd_m / config.cell_m * jax.random.normal(key_position, (count, 2))
     turn = noise.sighting_heading_sd_deg * jax.random.normal(key_heading, (count,))

@@ -84,8 +84,8 @@ class Robot(eqx.Module):
     budget_mm: Int32[Array, "*batch"]
     initial_budget_mm: Int32[Array, "*batch"]
     fail_step: Int32[Array, "*batch"]
-    waited: Bool[Array, "*batch"]
-    """Whether it had to hold at the last decision, because others took the nodes it could go to."""
+    waits: Int32[Array, "*batch"]
+    """Decisions in a row at which it had to hold, because others took the nodes it could go to."""
     belief: UInt8[Array, "*batch G G"]
     graph: Graph
     visits: Int32[Array, "*batch S S"]
