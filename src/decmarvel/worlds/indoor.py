@@ -2,7 +2,8 @@
 
 A building is 100 m x 100 m, made of 5 m blocks. Rooms are rectangles of 2 to 4 blocks a side, walls are at least one
 block thick, doors one block wide and one long. Rooms are added one after another, each through a door in the wall of a
-room that is there already, so they form a tree; one more door then closes the single loop.
+room that is there already, so they form a tree; one more door then closes the single loop. The room that the robots
+start in has one door only, as on the maps that the family is modelled on.
 """
 
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ class _Plan:
             newest, any_room, side_1, side_2, choice = self.rng.random(5)
             count = len(self.rooms)
             parent = count - 1 if newest < _NEWEST_ROOM_PROBABILITY else int(any_room * count)
+            parent = max(parent, min(1, count - 1))  # the start room has a single door
             if self._add_beside(parent, self._side(side_1), self._side(side_2), choice):
                 failures = 0
             else:
@@ -186,8 +188,9 @@ class _Plan:
             for row, column in (np.argwhere(possible & solid[inner, inner]) + 1).tolist():
                 one = int(room_of[row - step_row, column - step_column])
                 other = int(room_of[row + step_row, column + step_column])
-                doors.append((row, column))
-                loop_rooms.append(self._rooms_between(one, other))
+                if min(one, other) > 0:  # the start room keeps its single door
+                    doors.append((row, column))
+                    loop_rooms.append(self._rooms_between(one, other))
         return doors, loop_rooms
 
     def _rooms_between(self, one: int, other: int) -> int:
