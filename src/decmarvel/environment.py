@@ -20,7 +20,6 @@ from decmarvel.types import (
     EXPLORING,
     FAILED,
     FAR_MM,
-    FREE,
     HOME,
     RETURNING,
     UNKNOWN,
@@ -226,8 +225,3 @@ def arrive(
         sensed=sensed,
         sightings=robot.sightings,
     )
-
-
-def own_coverage(config: Config, robot: Robot, free_count: Scalar) -> Array:
-    """Share of the free space that one robot knows by itself."""
-    return (robot.belief == FREE).sum() / free_count
