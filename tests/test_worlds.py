@@ -17,10 +17,10 @@ splits = st.sampled_from(["train", "heldout"])
 families = st.sampled_from(FAMILIES)
 
 PINNED = {
-    "indoor": "ea306d08d0c1ce9e",
+    "indoor": "aca3fa4e0ff95253",
     "office": "810c17afa4e77753",
     "hall": "b77150d3eee5f8ee",
-    "mixed": "bc4da6925a269d9a",
+    "mixed": "a981754a8253e582",
 }
 """The first digits of the hash of each family's held-out building 0."""
 
@@ -98,9 +98,8 @@ def test_indoor_start_is_in_the_middle_of_a_room(split: str, index: int) -> None
     row, column = building.start
     assert building.free[row - 12 : row + 13, column - 12 : column + 13].all(), "at least a 5 m step to each side"
     y_m, x_m = (row + 0.5) * 0.4, (column + 0.5) * 0.4
-    low_m, high_m = (52.0, 68.0) if split == "heldout" else (32.0, 68.0)
-    assert low_m < x_m < high_m
-    assert low_m < y_m < high_m
+    assert (52.0 if split == "heldout" else 32.0) < x_m < 68.0
+    assert 32.0 < y_m < (48.0 if split == "heldout" else 68.0), "to the right of and below the centre, y pointing up"
 
 
 def test_indoor_training_starts_lie_in_all_quadrants() -> None:

@@ -55,6 +55,7 @@ def reachable(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) ->
 
 def _draw_indoor(rng: np.random.Generator, split: str) -> Drawing:
     blocks, (row, column) = indoor_blocks(rng, TRAIN_STYLE if split == "train" else HELDOUT_STYLE)
+    blocks, row = blocks[::-1], len(blocks) - 1 - row  # drawn like a picture, from the top; y points up
     pixels = blocks.repeat(_PIXELS_PER_BLOCK, axis=0).repeat(_PIXELS_PER_BLOCK, axis=1)
     return pixels, _PIXEL_M, ((row + 0.5) * BLOCK_M, (column + 0.5) * BLOCK_M)
 
