@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.config import Config
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, slot_lengths_mm, tile
-from decmarvel.sight import sight_window
+from decmarvel.sight import paste_window, sight_window
 from decmarvel.types import FAR_MM, FREE, Graph, Sight, Site
 
 STRAIGHT_HALVES = {0: 6, 2: 7, 4: 8, 10: 11}
@@ -107,11 +107,7 @@ def build(
     """
     edge = edges(config, belief)
     window, first = sight_window(config, belief, home_mm.shape[0], middle)
-    sight = jax.tree.map(
-        lambda whole, part: jax.lax.dynamic_update_slice(whole, part, (first[0], first[1], *[0] * (whole.ndim - 2))),
-        sight,
-        window,
-    )
+    sight = jax.tree.map(lambda whole, part: paste_window(whole, part, first), sight, window)
     home_mm = shortest_paths(config, edge, jnp.where(site_mask(home_mm.shape[0], base), 0, home_mm))
     useful = (sight.utility > 0) & (home_mm < FAR_MM)
     return Graph(edge, home_mm, shortest_paths(config, edge, from_sites(useful)), sight)

@@ -54,7 +54,7 @@ def empty_sight(config: Config, sites: int) -> Sight:
     return Sight(
         utility=jnp.zeros((sites, sites), jnp.int32),
         histogram=jnp.zeros((sites, sites, config.heading_bins), jnp.uint8),
-        nearest_rank=jnp.full((sites, sites, config.heading_bins), len(layout(config).length_mm), jnp.int16),
+        nearest_rank=jnp.full((sites, sites, config.heading_bins), len(utility_layout(config).length_mm), jnp.int16),
     )
 
 
@@ -83,9 +83,14 @@ class Layout:
         return (place[..., 0] * (2 * self.view.reach + 1) + place[..., 1]).astype(np.int32)
 
 
+def utility_layout(config: Config) -> Layout:
+    return layout(config, config.utility_radius_cells)
+
+
 @lru_cache
-def layout(config: Config) -> Layout:
-    view, half, stride = disc(config.utility_radius_cells), config.stride // 2, config.stride
+def layout(config: Config, radius_cells: float) -> Layout:
+    """The tables for what lies within one radius of the sites."""
+    view, half, stride = disc(radius_cells), config.stride // 2, config.stride
     reach_tiles = max((half + view.reach) // stride, -((half - view.reach) // stride))
     chunks = math.ceil(config.window_sites / (WORD_BITS - 2 * reach_tiles))
     cells = np.flatnonzero(view.inside.reshape(-1))
@@ -114,12 +119,12 @@ def layout(config: Config) -> Layout:
     )
 
 
-def pack(config: Config, layer: Bool[Array, "side side"]) -> UInt32[Array, "cells words"]:
+def pack(config: Config, plan: Layout, layer: Bool[Array, "side side"]) -> UInt32[Array, "cells words"]:
     """For each cell of the square around the disc, bit by bit: is the cell at that offset from each site set?
 
     Words run over the window's rows and, where one word is too short for a row, over its chunks.
     """
-    plan, stride, half = layout(config), config.stride, config.stride // 2
+    stride, half = config.stride, config.stride // 2
     reach, count = plan.view.reach, config.window_sites
     bits = plan.chunk + 2 * plan.reach_tiles
     # Bit t of packed[row, chunk, phase]: the cell at that phase of tile t, from the first tile that a chunk reaches.
@@ -140,56 +145,75 @@ def pack(config: Config, layer: Bool[Array, "side side"]) -> UInt32[Array, "cell
     return square.reshape((2 * reach + 1) ** 2, -1)
 
 
-def count_bits(config: Config, words: UInt32[Array, "B M words"]) -> Int32[Array, "B words chunk"]:
+def count_bits(plan: Layout, words: UInt32[Array, "B M words"]) -> Int32[Array, "B words chunk"]:
     """How often each bit is set along M (< 256). Every eighth bit is counted in a byte of its own, so eight sums do."""
     lanes = [((words >> np.uint32(k)) & np.uint32(0x01010101)).sum(axis=1, dtype=jnp.uint32) for k in range(8)]
     sums = jnp.stack(lanes, axis=-1)
     split = [(sums >> np.uint32(8 * lane)) & np.uint32(0xFF) for lane in range(4)]
-    return jnp.concatenate(split, axis=-1)[..., : layout(config).chunk].astype(jnp.int32)
+    return jnp.concatenate(split, axis=-1)[..., : plan.chunk].astype(jnp.int32)
 
 
-def first_set(config: Config, words: UInt32[Array, "B M words"]) -> Int32[Array, "B words chunk"]:
+def first_set(plan: Layout, words: UInt32[Array, "B M words"]) -> Int32[Array, "B words chunk"]:
     """Rank of the first word along M that has each bit set; the number of ranks where none has."""
-    plan = layout(config)
     shifts = jnp.arange(plan.chunk, dtype=jnp.uint32)[None, None, None]
     bits = ((words[..., None] >> shifts) & 1) == 1
     return jnp.where(bits, jnp.asarray(plan.rank)[..., None, None], len(plan.length_mm)).min(axis=1)
 
 
-def per_site(config: Config, values: Array) -> Array:
+def per_site(config: Config, plan: Layout, values: Array) -> Array:
     """From (..., words, chunk) to (..., window, window)."""
-    plan, count = layout(config), config.window_sites
+    count = config.window_sites
     return values.reshape(*values.shape[:-2], count, plan.chunks * plan.chunk)[..., :count]
+
+
+def cut_window(
+    config: Config, belief: UInt8[Array, "G G"], sites: int, middle: Site
+) -> tuple[UInt8[Array, "side side"], Site]:
+    """The part of a belief that the sites around `middle` can look at, and the first of those sites."""
+    first = jnp.clip(middle - config.window_sites // 2, 0, sites - config.window_sites)
+    side = config.stride * config.window_sites + 2 * config.margin_cells
+    return jax.lax.dynamic_slice(belief, (config.stride * first[0], config.stride * first[1]), (side, side)), first
+
+
+def paste_window(whole: Array, part: Array, first: Site) -> Array:
+    """Put what was worked out for a window of sites back among all of them."""
+    return jax.lax.dynamic_update_slice(whole, part, (first[0], first[1], *[0] * (whole.ndim - 2)))
+
+
+def in_sight(config: Config, plan: Layout, see_through: Bool[Array, "side side"]) -> UInt32[Array, "B M words"]:
+    """Which cells, sorted by direction and distance, each site of a window can see."""
+    visible = line_of_sight(plan.view, pack(config, plan, see_through)[plan.square_index(plan.view.offsets)])
+    by_bin = visible.reshape(-1, visible.shape[-1])[plan.by_bin]
+    return jnp.where(jnp.asarray(plan.by_bin >= 0)[..., None], by_bin, jnp.uint32(0))
+
+
+def seen_there(
+    config: Config, plan: Layout, sight: UInt32[Array, "B M words"], layer: Bool[Array, "side side"]
+) -> UInt32[Array, "B M words"]:
+    """Of the cells in sight, those that are set in a layer."""
+    return sight & pack(config, plan, layer)[plan.square_index(plan.view.offsets.reshape(-1, 2)[plan.by_bin])]
 
 
 def sight_window(config: Config, belief: UInt8[Array, "G G"], sites: int, middle: Site) -> tuple[Sight, Site]:
     """What can be seen from the sites around `middle`, and the first of those sites."""
-    plan, count = layout(config), config.window_sites
-    first = jnp.clip(middle - count // 2, 0, sites - count)
-    side = config.stride * count + 2 * config.margin_cells
-    corner = config.stride * first
-    known = jax.lax.dynamic_slice(belief, (corner[0], corner[1]), (side, side))
-    frontier = frontiers(known)
-    ring_cells = plan.square_index(plan.view.offsets)
-    visible = line_of_sight(plan.view, pack(config, known == FREE)[ring_cells])
-    sorted_cells = plan.square_index(plan.view.offsets.reshape(-1, 2)[plan.by_bin])
-    in_sight = visible.reshape(-1, visible.shape[-1])[plan.by_bin]
-    in_sight = jnp.where(jnp.asarray(plan.by_bin >= 0)[..., None], in_sight, jnp.uint32(0))
-    histogram = per_site(config, count_bits(config, in_sight & pack(config, thin(frontier, corner))[sorted_cells]))
-    nearest = per_site(config, first_set(config, in_sight & pack(config, grouped(frontier))[sorted_cells]))
+    plan = utility_layout(config)
+    known, first = cut_window(config, belief, sites, middle)
+    frontier, sight = frontiers(known), in_sight(config, plan, known == FREE)
+    thinned = seen_there(config, plan, sight, thin(frontier, config.stride * first))
+    histogram = per_site(config, plan, count_bits(plan, thinned))
+    nearest = per_site(config, plan, first_set(plan, seen_there(config, plan, sight, grouped(frontier))))
     utility = histogram.sum(axis=0)
     useful = utility > 1
-    sight = Sight(
+    return Sight(
         utility=jnp.where(useful, utility, 0),
         histogram=jnp.where(useful[None], histogram, 0).transpose(1, 2, 0).astype(jnp.uint8),
         nearest_rank=nearest.transpose(1, 2, 0).astype(jnp.int16),
-    )
-    return sight, first
+    ), first
 
 
 def nearest_frontiers(config: Config, sight: Sight) -> tuple[Int32[Array, "S S B"], Int32[Array, "S S B 2"]]:
     """Distance and cell of the nearest grouped frontier in each direction from each site; FAR_MM if there is none."""
-    plan, sites = layout(config), sight.utility.shape[0]
+    plan, sites = utility_layout(config), sight.utility.shape[0]
     rank = sight.nearest_rank.astype(jnp.int32)
     there = rank < len(plan.length_mm)
     rank = jnp.minimum(rank, len(plan.length_mm) - 1)
