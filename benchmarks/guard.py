@@ -92,8 +92,8 @@ def main() -> None:
     worlds = place_all([generate(FAMILIES[k % 3], "train", k // 3) for k in range(arguments.maps)], quiet)
     # (planner, places in the team array, noise, share of the missions)
     plans = [
-        ("random", 4, False, 0.45), ("random", 4, True, 0.35), ("random", 16, True, 0.06),
-        ("sector", 4, False, 0.07), ("nearest", 4, True, 0.07),
+        ("sector", 4, False, 0.18), ("nearest", 4, True, 0.18), ("random", 4, False, 0.33), ("random", 4, True, 0.25),
+        ("random", 16, True, 0.06),
     ]  # fmt: skip
     begin, total = time.perf_counter(), np.zeros(6, np.int64)
     missions = 0

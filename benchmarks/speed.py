@@ -2,11 +2,13 @@
 
 python benchmarks/speed.py                     # stages, and 1, 16, 256, 4096 missions
 python benchmarks/speed.py --missions 1,4      # on a small machine
+python benchmarks/speed.py --compare nearest,smmr,nbvp,sector,shared-greedy --stage-missions 0 --missions "" --sizes ""
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -68,12 +70,17 @@ def flights(config: Config, name: str, buildings: list[Building], missions: int,
             )
         )
     )
-    flight = off(jnp.arange(missions), index)
-    return jax.jit(
-        lambda f: jax.lax.fori_loop(
-            0, warm, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f
-        )
-    )(flight)
+    return advance(config, name)(off(jnp.arange(missions), index), warm)
+
+
+@cache
+def advance(config: Config, name: str) -> Callable[[Flight, int], Flight]:
+    """So many decisions of many missions in one program."""
+
+    def one(_: int, flight: Flight) -> Flight:
+        return jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(flight)
+
+    return jax.jit(lambda flight, decisions: jax.lax.fori_loop(0, decisions, one, flight))
 
 
 def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
@@ -126,19 +133,15 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
 
 def whole(config: Config, name: str, flight: Flight, robots: int, decisions: int) -> float:
     """Robot-decisions per second of the full step with a planner, many decisions in one program."""
-    steps = jax.jit(
-        lambda f: (
-            jax.lax.fori_loop(
-                0, decisions, lambda _, f: jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(f), f
-            ).state.progress.covered
-        )
-    )
-    return flight.state.step.shape[0] * robots * decisions / seconds_per_call(steps, flight, repeats=3)
+    seconds = seconds_per_call(advance(config, name), flight, decisions, repeats=3)
+    return flight.state.step.shape[0] * robots * decisions / seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--planner", default="sector")
+    parser.add_argument("--compare", default="", help="planners to compare, such as nearest,sector")
+    parser.add_argument("--compare-missions", type=int, default=1024)
     parser.add_argument("--robots", type=int, default=4)
     parser.add_argument("--missions", default="1,16,256,1024,4096")
     parser.add_argument("--stage-missions", type=int, default=1024)
@@ -153,16 +156,25 @@ def main() -> None:
     if arguments.stage_missions:
         stages(config, name, flights(config, name, pool, arguments.stage_missions, robots, arguments.warm), robots)
     print("\n| missions | robots | robot-decisions a second |\n|---|---|---|")
-    for missions in map(int, arguments.missions.split(",")):
+    for missions in numbers(arguments.missions):
         flight = flights(config, name, pool, missions, robots, arguments.warm)
         rate = whole(config, name, flight, robots, arguments.decisions)
         print(f"| {missions} | {missions * robots} | {rate:,.0f} |", flush=True)
     print("\n| building, m | sites a side | missions | robot-decisions a second |\n|---|---|---|---|")
-    for side in map(int, arguments.sizes.split(",")):
+    for side in numbers(arguments.sizes):
         flight = flights(config, name, [mosaic(side, 0)], arguments.size_missions, robots, arguments.warm)
         rate = whole(config, name, flight, robots, arguments.decisions)
         sites = flight.state.robots.visits.shape[-1]
         print(f"| {100 * side} | {sites} | {arguments.size_missions} | {rate:,.0f} |", flush=True)
+    print("\n| planner | missions | robot-decisions a second |\n|---|---|---|")
+    for other in filter(None, arguments.compare.split(",")):
+        flight = flights(config, other, pool, arguments.compare_missions, robots, arguments.warm)
+        rate = whole(config, other, flight, robots, arguments.decisions)
+        print(f"| {other} | {arguments.compare_missions} | {rate:,.0f} |", flush=True)
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part]
 
 
 if __name__ == "__main__":

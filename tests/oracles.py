@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from functools import cache
 
 import numpy as np
 
@@ -24,6 +25,7 @@ def slot_offset(k: int) -> tuple[int, int]:
     return k // 5 - 2, k % 5 - 2
 
 
+@cache
 def slot_length_mm(config: Config, k: int) -> int:
     """Length of slot k, ceil(spacing_mm * sqrt(dy^2 + dx^2)) in integer arithmetic: section "Grid and lattice"."""
     dy, dx = slot_offset(k)
@@ -32,6 +34,7 @@ def slot_length_mm(config: Config, k: int) -> int:
     return root if root * root == squared else root + 1
 
 
+@cache
 def site_cell(config: Config, i: int, j: int) -> Cell:
     """Cell of site (i, j): section "Grid and lattice"."""
     iy = config.margin_cells + config.stride * i + config.stride // 2
@@ -63,6 +66,7 @@ def direction_hundredths(dy: int, dx: int) -> int:
     return round(100 * math.degrees(math.atan2(dy, dx))) % 36000
 
 
+@cache
 def direction_bin(config: Config, dy: int, dx: int) -> int:
     """Heading bin of the direction of an offset: section "Angles"."""
     width = 100 * config.degrees_per_bin
@@ -89,6 +93,7 @@ def round_half_to_zero(numerator: int, denominator: int) -> int:
     return quotient if numerator >= 0 else -quotient
 
 
+@cache
 def disc_offsets(radius_cells: float) -> list[tuple[int, int]]:
     """Offsets with dy^2 + dx^2 <= radius^2, row-major, the own cell included: section "Sensing and belief"."""
     reach = math.ceil(radius_cells)
@@ -290,6 +295,7 @@ def overlap(footprints: list[set[Cell]]) -> tuple[int, int]:
 # Graph
 
 
+@cache
 def segment_offsets(config: Config, k: int) -> list[tuple[int, int]]:
     """Cell offsets that the segment of slot k touches: section "Graph"."""
     dy, dx = slot_offset(k)

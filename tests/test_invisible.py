@@ -18,8 +18,10 @@ from decmarvel.planners import PLANNERS
 from decmarvel.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
 
 ROBOTS, ME, SIZE = 3, 1, SITES[SMALL]
-planners = pytest.mark.parametrize("name", PLANNERS)
-seeds = pytest.mark.parametrize("seed", [1, 2, 8, 9])
+SILENT = [name for name, planner in PLANNERS.items() if not planner.communicates]
+RADIO = "shared-greedy"
+planners = pytest.mark.parametrize("name", SILENT)
+seeds = pytest.mark.parametrize("seed", [1, 3, 8, 9])
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -134,10 +136,24 @@ def test_what_is_out_of_sight_changes_nothing_during_a_decision(name, seed):
         assert_same(left, right)
 
 
+def test_a_radio_lets_teammates_in():
+    """The counterpart: with a radio the same exchange of teammates does change what a robot knows, and what it does."""
+    changed = 0
+    for seed in (1, 2, 3, 8, 9):
+        flight, hidden = exploring(RADIO, seed), far_sites(exploring(RADIO, seed))
+        here = parked(flight, hidden[0], FAILED)
+        there = parked(with_strangers(flight, mission(RADIO, seed + 10)), hidden[-1], HOME)
+        one, two = (advance(SMALL, PLANNERS[RADIO], flight)[0] for flight in (here, there))
+        assert (of(one.state.robots)[".belief"] != of(two.state.robots)[".belief"]).any()
+        after, otherwise = (propose(SMALL, PLANNERS[RADIO], flight)[1] for flight in (one, two))
+        changed += (of(after)[".score"] != of(otherwise)[".score"]).any()
+    assert changed > 0
+
+
 def test_a_teammate_in_sight_is_noticed():
     """The counterpart: the same change within view does reach the robot's memory of teammates, and nothing else."""
     noticed = 0
-    for seed in (1, 2, 8, 9):
+    for seed in (1, 3, 8, 9):
         flight = exploring("random", seed)
         away = advance(SMALL, PLANNERS["random"], parked(flight, far_sites(flight)[0], FAILED))[0]
         for step in ((0, 1), (1, 0), (0, -1), (-1, 0)):

@@ -29,6 +29,28 @@ class Noise:
         return self == Noise()
 
 
+NOISE_LEVELS = {
+    "off": Noise(),
+    "mild": Noise(
+        range_sd_m=0.5,
+        pointing_sd_deg=3.0,
+        sighting_position_sd_m=0.4,
+        sighting_heading_sd_deg=10.0,
+        miss_probability=0.1,
+        false_probability=0.01,
+    ),
+    "harsh": Noise(
+        range_sd_m=2.0,
+        pointing_sd_deg=10.0,
+        sighting_position_sd_m=1.2,
+        sighting_heading_sd_deg=30.0,
+        miss_probability=0.4,
+        false_probability=0.05,
+    ),
+}
+"""Named settings. Mild: a good depth camera and detector. Harsh: dust, backlight, a gimbal that swings."""
+
+
 @dataclass(frozen=True)
 class Config:
     """One mission's physics and abstractions. Frozen and hashable: a static argument of every compiled function."""
@@ -87,6 +109,11 @@ class Config:
     @property
     def degrees_per_bin(self) -> int:
         return 360 // self.heading_bins
+
+    @property
+    def surely_seen_bins(self) -> int:
+        """Bins on either side of a heading's own that lie wholly in view, wherever in its bin the heading is."""
+        return max(0, self.fov_deg // (2 * self.degrees_per_bin) - 1)
 
     @property
     def sensor_radius_cells(self) -> float:

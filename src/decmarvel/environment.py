@@ -1,8 +1,11 @@
 """One mission: reset, views, step. Pure functions of one team in one world; `vmap` makes thousands of them."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.belief import remember
@@ -37,6 +40,8 @@ from decmarvel.types import (
 )
 
 NEVER = 2**30
+FAIL_STEPS = (30, 128)
+"""First and last decision at which a robot that breaks down may do so."""
 
 
 class Fleet(eqx.Module):
@@ -55,6 +60,16 @@ class Fleet(eqx.Module):
             budget_mm=jnp.full(slots, round(1000 * budget_m), jnp.int32),
             fail_step=jnp.full(slots, NEVER, jnp.int32),
         )
+
+    @staticmethod
+    def failing(robots: int, budget_m: float, broken: int, seed: Sequence[int]) -> "Fleet":
+        """A team of which some break down; which and when follows from the seed, the team's size and their number."""
+        rng = np.random.default_rng([*seed, robots, broken])
+        steps = np.full(robots, NEVER, np.int32)
+        first, last = FAIL_STEPS
+        steps[rng.choice(robots, broken, replace=False)] = rng.integers(first, last + 1, broken)
+        healthy = Fleet.of(robots, budget_m)
+        return Fleet(healthy.present, healthy.budget_mm, jnp.asarray(steps))
 
 
 def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
@@ -204,7 +219,7 @@ def arrive(
     here = site_mask(sites, move.target)
     bins = jnp.arange(config.heading_bins, dtype=jnp.int32)
     away = (bins - heading_bin(config, heading) + config.heading_bins // 2) % config.heading_bins
-    looked = jnp.abs(away - config.heading_bins // 2) <= config.window_bins // 2
+    looked = jnp.abs(away - config.heading_bins // 2) <= config.surely_seen_bins
     sensed = robot.sensed | (here[..., None] & looked[None, None] & active)
     graph: Graph = build(
         config, belief, robot.base, robot.graph.sight, (robot.site + move.target) // 2, robot.graph.home_mm

@@ -1,5 +1,7 @@
 """Missions from take-off to the last landing: decision by decision for people, all at once for statistics."""
 
+from typing import TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,9 +9,12 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, reset, step, views
-from decmarvel.planners.base import Memory, Planner
+from decmarvel.planners.base import Memory, Planner, propose_all
 from decmarvel.progress import cumulative_overlap, mean_overlap
-from decmarvel.types import FAILED, HOME, Key, Move, Scalar, State, World
+from decmarvel.radio import share
+from decmarvel.types import EXPLORING, FAILED, HOME, Key, Move, Scalar, State, World
+
+T = TypeVar("T", Move, "Moment")
 
 
 class Outcome(eqx.Module):
@@ -30,6 +35,30 @@ class Outcome(eqx.Module):
     stranded: Int32[Array, "*batch"]
     """Unfailed robots that are not home, or overspent."""
     decisions: Int32[Array, "*batch"]
+
+
+class Moment(eqx.Module):
+    """What is kept of the team after take-off and after each decision. Small, so that it leaves the device quickly."""
+
+    site: Int32[Array, "*batch N 2"]
+    heading: Int32[Array, "*batch N"]
+    mode: Int32[Array, "*batch N"]
+    budget_mm: Int32[Array, "*batch N"]
+    covered: Int32[Array, "*batch"]
+    success_mm: Int32[Array, "*batch"]
+    overlap: Float32[Array, "*batch"]
+    seen: Bool[Array, "*batch N N"]
+    seen_cell: Int32[Array, "*batch N N 2"]
+    seen_heading: Int32[Array, "*batch N N"]
+
+
+class Log(eqx.Module):
+    """A whole mission in arrays of a fixed length. Rows after its last decision are zero."""
+
+    moments: Moment
+    """Row 0 is the take-off, row t the team after decision t."""
+    moves: Move
+    """Row t leads from row t of the moments to row t + 1."""
 
 
 class Flight(eqx.Module):
@@ -54,10 +83,11 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
     count = flight.state.robots.mode.shape[0]
     keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(count))
-    proposals, memory = jax.vmap(lambda key, view, memory: planner.propose(config, key, view, memory))(
-        keys, views(config, flight.state), flight.memory
-    )
+    exploring = flight.state.robots.mode == EXPLORING
+    proposals, memory = propose_all(config, planner, keys, views(config, flight.state), exploring, flight.memory)
     state, move = step(config, key_step, flight.state, proposals)
+    if planner.communicates:
+        state = share(config, flight.state.robots.site, state)
     return Flight(state, memory, flight.key), move
 
 
@@ -68,6 +98,48 @@ def fly(config: Config, planner: Planner, flight: Flight, max_decisions: Scalar 
         return ~flight.state.done & (flight.state.step < max_decisions)
 
     return jax.lax.while_loop(going, lambda flight: decide(config, planner, flight)[0], flight)
+
+
+def moment(state: State) -> Moment:
+    """Pick out of a state what a recording keeps; part of the compiled decision."""
+    robots, progress, sightings = state.robots, state.progress, state.robots.sightings
+    return Moment(
+        site=robots.site,
+        heading=robots.heading,
+        mode=robots.mode,
+        budget_mm=robots.budget_mm,
+        covered=progress.covered,
+        success_mm=progress.metres_to_success_mm,
+        overlap=mean_overlap(progress),
+        seen=sightings.seen[:, :, 0],
+        seen_cell=sightings.cell[:, :, 0],
+        seen_heading=sightings.heading[:, :, 0],
+    )
+
+
+def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) -> tuple[Flight, Log]:
+    """As `fly`, for `length` decisions at most, keeping what every decision did and left behind."""
+
+    def put(rows: T, at: Scalar, row: T) -> T:
+        return jax.tree.map(lambda rows, row: rows.at[at].set(row), rows, row)
+
+    def empty(*shape: int) -> Int32[Array, "..."]:
+        return jnp.zeros(shape, jnp.int32)
+
+    def going(carry: tuple[Flight, Log]) -> Bool[Array, ""]:
+        state = carry[0].state
+        return ~state.done & (state.step < length)
+
+    def go_on(carry: tuple[Flight, Log]) -> tuple[Flight, Log]:
+        flight, log = carry
+        before = flight.state.step
+        flight, move = decide(config, planner, flight)
+        return flight, Log(put(log.moments, before + 1, moment(flight.state)), put(log.moves, before, move))
+
+    first, count = moment(flight.state), flight.state.robots.mode.shape[0]
+    moments = jax.tree.map(lambda row: jnp.zeros((length + 1, *row.shape), row.dtype), first)
+    moves = Move(empty(length, count, 2), empty(length, count), empty(length, count), empty(length, count))
+    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves)))
 
 
 def outcome(config: Config, state: State) -> Outcome:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int16, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Key as KeyArray
 
 UNKNOWN, FREE, OCCUPIED = 0, 1, 2
 EXPLORING, RETURNING, HOME, FAILED, ABSENT = 0, 1, 2, 3, 4
@@ -22,6 +23,7 @@ RETURN_HOME = -1
 Scalar: TypeAlias = Int32[Array, ""]
 Site: TypeAlias = Int32[Array, "2"]
 Key: TypeAlias = PRNGKeyArray
+Keys: TypeAlias = KeyArray[Array, "N"]
 
 
 class World(eqx.Module):

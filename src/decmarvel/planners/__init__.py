@@ -2,13 +2,26 @@
 
 from decmarvel.planners.base import Memory, Planner
 from decmarvel.planners.frontier import FrontierPlanner
+from decmarvel.planners.nbvp import NextBestViewPlanner
 from decmarvel.planners.random import RandomPlanner
+from decmarvel.planners.shared import SharedGreedyPlanner
+from decmarvel.planners.smmr import PotentialPlanner
 
 PLANNERS: dict[str, Planner] = {
     "nearest": FrontierPlanner(),
     "sector": FrontierPlanner(sector_m=30.0, far_sighted=True),
+    "smmr": PotentialPlanner(),
+    "nbvp": NextBestViewPlanner(),
+    "shared-greedy": SharedGreedyPlanner(),
     "random": RandomPlanner(),
 }
 BEST_PLANNER = "sector"
 
-__all__ = ["BEST_PLANNER", "PLANNERS", "Memory", "Planner"]
+
+def label(name: str) -> str:
+    """A planner's name as people should read it: one that needs a radio says so."""
+    planner = PLANNERS.get(name)
+    return f"{name} (radio)" if planner is not None and planner.communicates else name
+
+
+__all__ = ["BEST_PLANNER", "PLANNERS", "Memory", "Planner", "label"]

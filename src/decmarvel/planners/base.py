@@ -4,11 +4,12 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float32, Int32
+from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.config import Config
-from decmarvel.types import Key, LocalView, Proposal, Scalar
+from decmarvel.types import Key, Keys, LocalView, Proposal, Scalar
 
 Memory = Any
 """A planner's own pytree between decisions, one per robot; None for a planner without memory."""
@@ -27,6 +28,36 @@ class Planner(eqx.Module):
     @abstractmethod
     def propose(self, config: Config, key: Key, view: LocalView, memory: Memory) -> tuple[Proposal, Memory]:
         """Score the candidates and choose one, or RETURN_HOME."""
+
+
+class RadioPlanner(Planner):
+    """A planner whose robots share one map and tell each other their goals: a yardstick, not a rival.
+
+    The simulator merges the robots' maps after every decision (radio.py), so the views differ in pose and budget only.
+    """
+
+    communicates: ClassVar[bool] = True
+
+    @abstractmethod
+    def propose_team(
+        self, config: Config, keys: Keys, views: LocalView, exploring: Bool[Array, "N"], memory: Memory
+    ) -> tuple[Proposal, Memory]:
+        """The proposals of a whole team; every argument has an axis of robots."""
+
+    def propose(self, config: Config, key: Key, view: LocalView, memory: Memory) -> tuple[Proposal, Memory]:
+        """Alone, a robot is a team of one."""
+        team = jax.tree.map(lambda leaf: leaf[None], (key, view, memory))
+        proposals = self.propose_team(config, team[0], team[1], jnp.ones(1, bool), team[2])
+        return jax.tree.map(lambda leaf: leaf[0], proposals)
+
+
+def propose_all(
+    config: Config, planner: Planner, keys: Keys, views: LocalView, exploring: Bool[Array, "N"], memory: Memory
+) -> tuple[Proposal, Memory]:
+    """What everybody proposes: each for itself, unless the planner has a radio."""
+    if isinstance(planner, RadioPlanner):
+        return planner.propose_team(config, keys, views, exploring, memory)
+    return jax.vmap(lambda key, view, memory: planner.propose(config, key, view, memory))(keys, views, memory)
 
 
 def by_slot(config: Config, score: Float32[Array, "K"], heading: Int32[Array, "K"], choice: Scalar) -> Proposal:
