@@ -9,9 +9,9 @@ import pytest
 
 from decmarvel.config import Config, Noise
 from decmarvel.environment import Fleet
-from decmarvel.mission import decide, outcome, take_off
+from decmarvel.mission import decide, moment, outcome, take_off
 from decmarvel.planners import PLANNERS
-from decmarvel.recording import VERSION, Recorder, RecordingError, load_recording, moment
+from decmarvel.recording import VERSION, Recorder, RecordingError, load_recording
 from decmarvel.replay import beliefs, beliefs_after
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import equinox as eqx
+import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int16, Int32, UInt8
+from jaxtyping import Bool, Float32, Int16, Int32, UInt8
 
 from decmarvel import __version__
 from decmarvel.config import Config, Noise
 from decmarvel.environment import NEVER, Fleet
-from decmarvel.progress import mean_overlap
-from decmarvel.types import RETURNING, Move, State, World
+from decmarvel.mission import Log, Moment
+from decmarvel.types import RETURNING, Move, World
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import placement
 
@@ -44,38 +44,6 @@ _FROM_HEADER = ("config", "planner", "seed", "map_id", "origin_m", "shift", "fai
 
 class RecordingError(ValueError):
     """A recording that cannot be used. The message is one line that names the file and the fix."""
-
-
-class Moment(eqx.Module):
-    """What is kept of the team after take-off and after each decision. Small, so that it leaves the device quickly."""
-
-    site: Int32[Array, "N 2"]
-    heading: Int32[Array, "N"]
-    mode: Int32[Array, "N"]
-    budget_mm: Int32[Array, "N"]
-    covered: Int32[Array, ""]
-    success_mm: Int32[Array, ""]
-    overlap: Float32[Array, ""]
-    seen: Bool[Array, "N N"]
-    seen_cell: Int32[Array, "N N 2"]
-    seen_heading: Int32[Array, "N N"]
-
-
-def moment(state: State) -> Moment:
-    """Pick out of a state what a recording keeps; part of the compiled decision."""
-    robots, progress, sightings = state.robots, state.progress, state.robots.sightings
-    return Moment(
-        site=robots.site,
-        heading=robots.heading,
-        mode=robots.mode,
-        budget_mm=robots.budget_mm,
-        covered=progress.covered,
-        success_mm=progress.metres_to_success_mm,
-        overlap=mean_overlap(progress),
-        seen=sightings.seen[:, :, 0],
-        seen_cell=sightings.cell[:, :, 0],
-        seen_heading=sightings.heading[:, :, 0],
-    )
 
 
 @dataclass(frozen=True)
@@ -194,6 +162,11 @@ class Recorder:
         self._moves.append(move)
         self.moments.append(now)
 
+    def add_all(self, log: Log, decisions: int) -> None:
+        """All decisions of a mission that was flown in one go; its take-off is known already."""
+        for t in range(decisions):
+            self.add(_at(log.moves, t), _at(log.moments, t + 1))
+
     @property
     def landed(self) -> bool:
         """Whether nobody is in the air any more."""
@@ -218,6 +191,10 @@ class Recorder:
         )
 
 
+def _at(rows: Any, t: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[t], rows)
+
+
 def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
     pairs = np.argwhere(np.asarray(moment.seen))
     observer, teammate = pairs.T
@@ -230,15 +207,24 @@ def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
 
 
 def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file beside its place, then put it there in one step."""
+    """Write a file beside its place, make sure that it is on the disk, then put it there in one step."""
     path = Path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as file:
             write(file)
+            file.flush()
+            os.fsync(file.fileno())
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def clean_up(folder: Path) -> None:
+    """Remove what `write_whole` of a process that was killed has left in a folder."""
+    for path in folder.glob(".*.*.*"):
+        if path.suffix[1:].isdigit():
+            path.unlink(missing_ok=True)
 
 
 def load_recording(path: str | Path) -> Recording:

@@ -1,5 +1,6 @@
 """How the process runs, apart from what it computes: JAX's compilation cache."""
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -42,3 +43,19 @@ def enable_compilation_cache() -> Path | None:
     # An entry torn by an interrupted or simultaneous run is compiled again: no news to the user.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache", UserWarning)
     return folder
+
+
+def usable_cores() -> int:
+    """Cores of this machine that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def use_all_cores() -> None:
+    """Make each core of the CPU a device of its own, unless the environment says how many there shall be.
+
+    Call it before JAX has started; later it changes nothing.
+    """
+    asked = "JAX_NUM_CPU_DEVICES" in os.environ
+    if not asked and "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        with contextlib.suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", usable_cores())

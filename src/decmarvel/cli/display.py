@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from decmarvel.recording import Moment
+    from decmarvel.mission import Moment
 
 _MODE_STYLES = ("cyan", "yellow", "green", "red", "dim")
 _LINE_EVERY_DECISIONS = 20

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from decmarvel.worlds import Building
 
+MAX_ROBOTS = 16
+BUDGET_LIMITS_M = (1.0, 20_000.0)
 SPACINGS_M = (4.0, 2.0, 1.0)
 Spacing = Annotated[
     float, typer.Option(metavar="4|2|1", help="Metres between lattice sites: 4 for halls, 2 or 1 for ordinary doors.")
