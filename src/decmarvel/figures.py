@@ -15,6 +15,7 @@ from scipy import ndimage
 from decmarvel.canvas import FAINT, FLOOR, GROUND, HATCH, INK, MISSED, WALL, Sheet, legend, save, title
 from decmarvel.config import Config
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS
+from decmarvel.planners import label
 from decmarvel.reach import reachable_sites, true_edges, visible_cells
 from decmarvel.recording import Recording
 from decmarvel.types import ABSENT, FAILED, FREE, HOME, OCCUPIED
@@ -49,15 +50,10 @@ _FLYING: dict[str, Any] = {
 
 def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: str | Path) -> None:
     """The explored building, everybody's path, and what stayed unknown. `merged` is the team's belief at the end."""
-    missed = recording.free & (merged != FREE)
-    sheet = Sheet(recording.config.cell_m, recording.origin_m, recording.shift, (merged != 0) | recording.free)
+    sheet = mission_sheet(recording, merged)
     figure, axes = sheet.figure()
-    sheet.paint(axes, merged == FREE, merged == OCCUPIED, missed)
-    robots = [number for number in range(recording.robots) if recording.mode[0, number] != ABSENT]
-    for number in robots:
-        _draw_path(axes, recording, number)
-    for number in robots:
-        _draw_marks(axes, recording, number)
+    paint_mission(axes, sheet, recording, merged)
+    robots, missed = _flown(recording), recording.free & (merged != FREE)
     sheet.scale_bar(axes)
     reached = "" if recording.metres_to_99 is None else f", 99% after {recording.metres_to_99:.0f} m"
     stopped = "" if recording.complete else ", interrupted"
@@ -65,7 +61,7 @@ def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: s
     title(
         axes,
         f"{_robots(len(robots))}, {_percent(recording.coverage[-1])} explored{reached}",
-        f"{recording.map_id}, planner {recording.planner}, {budget}, seed {recording.seed}{stopped}",
+        f"{_where(recording)}, {budget}, seed {recording.seed}{stopped}",
     )
     handles: list[Any] = [_path_key(recording, number) for number in robots]
     handles.append(Line2D([], [], color=FAINT, **_BASE, label="base, with robot number"))
@@ -76,6 +72,20 @@ def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: s
     handles += _ground_keys("explored floor", "wall seen", "floor never seen", missed.sum() / recording.free.sum())
     legend(axes, handles)
     save(figure, path)
+
+
+def mission_sheet(recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> Sheet:
+    """What there is to see of a mission: the building, and everything that the team believes."""
+    return Sheet(recording.config.cell_m, recording.origin_m, recording.shift, (merged != 0) | recording.free)
+
+
+def paint_mission(axes: Axes, sheet: Sheet, recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> None:
+    """The team's map, everybody's path, and where they began and ended."""
+    sheet.paint(axes, merged == FREE, merged == OCCUPIED, recording.free & (merged != FREE))
+    for number in _flown(recording):
+        _draw_path(axes, recording, number)
+    for number in _flown(recording):
+        _draw_marks(axes, recording, number)
 
 
 def draw_coverage(recording: Recording, path: str | Path) -> None:
@@ -100,7 +110,7 @@ def draw_coverage(recording: Recording, path: str | Path) -> None:
     title(
         upper,
         f"{_robots(recording.robots)}, {_percent(recording.coverage[-1])} explored{stopped}",
-        f"{recording.map_id}, planner {recording.planner}, {recording.decisions} decisions, seed {recording.seed}",
+        f"{_where(recording)}, {recording.decisions} decisions, seed {recording.seed}",
     )
     for number in range(recording.robots):
         lower.plot(distance_m, recording.budget_mm[:, number] / 1000, **_line(number), label=f"robot {number + 1}")
@@ -154,6 +164,10 @@ def draw_map(config: Config, building: Building, path: str | Path, graph: bool =
     title(axes, building.name, f"{area}; {nodes}")
     legend(axes, handles)
     save(figure, path)
+
+
+def _flown(recording: Recording) -> list[int]:
+    return [number for number in range(recording.robots) if recording.mode[0, number] != ABSENT]
 
 
 def _draw_graph(axes: Axes, sheet: Sheet, config: Config, edge: np.ndarray, reachable: np.ndarray) -> None:
@@ -230,6 +244,10 @@ def _percent(share: float | np.floating) -> str:
     if 0 < tenths < 1:
         return "<0.1%"
     return "100%" if tenths >= 1000 else f"{min(round(tenths), 999) / 10:.1f}%"
+
+
+def _where(recording: Recording) -> str:
+    return f"{recording.map_id}, planner {label(recording.planner)}"
 
 
 def _robots(count: int) -> str:

@@ -7,7 +7,9 @@ import typer
 
 from decmarvel import __version__
 from decmarvel.cli import map as map_command
+from decmarvel.cli.benchmark import benchmark
 from decmarvel.cli.explore import explore
+from decmarvel.cli.report import report
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,6 +19,8 @@ app = typer.Typer(
     help="Exploration of unknown buildings by teams of robots that never talk to each other.",
 )
 app.command()(explore)
+app.command()(benchmark)
+app.command()(report)
 app.add_typer(map_command.app, name="map")
 
 _UsageProblem = cast(type[Exception], typer.BadParameter.__mro__[2])
@@ -46,10 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
     except _UsageProblem as problem:
         return _complain(str(getattr(problem, "format_message", problem.__str__)()))
     except (OSError, ValueError) as problem:
+        from decmarvel.cluster import ClusterError
+        from decmarvel.learning.weights import WeightsError
         from decmarvel.recording import RecordingError
+        from decmarvel.rows import RowsError
         from decmarvel.worlds import MapError
 
-        if not isinstance(problem, OSError | MapError | RecordingError):
+        if not isinstance(problem, OSError | MapError | RecordingError | RowsError | ClusterError | WeightsError):
             raise
         return _complain(str(problem))
     except (KeyboardInterrupt, typer.Abort):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from decmarvel.cli.options import (
+    BUDGET_LIMITS_M,
+    MAX_ROBOTS,
     Resolution,
     Spacing,
     Start,
@@ -35,10 +37,6 @@ if TYPE_CHECKING:
     from decmarvel.types import State, World
     from decmarvel.worlds import Building
 
-MAX_ROBOTS = 16
-BUDGET_LIMITS_M = (1.0, 20_000.0)
-FAIL_STEPS = (30, 128)
-
 
 def explore(
     map: Annotated[
@@ -54,7 +52,11 @@ def explore(
     robots: Annotated[int, typer.Option(metavar="N", help="How many, 1 to 16.")] = 4,
     budget: Annotated[float, typer.Option(metavar="M", help="Travel budget of each robot, in metres.")] = 720.0,
     planner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="nearest, sector or random. (default: the best there is)")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="nearest, smmr, nbvp, sector, random; shared-greedy needs a radio. (default: the best there is)",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Of the mission: bases, first headings, failures.")] = 0,
     out: Annotated[
@@ -88,7 +90,8 @@ def explore(
 
         from decmarvel.cli.results import FILES, print_summary, write_results
         from decmarvel.config import Config
-        from decmarvel.planners import BEST_PLANNER, PLANNERS
+        from decmarvel.environment import Fleet
+        from decmarvel.planners import BEST_PLANNER, PLANNERS, label
         from decmarvel.reach import visible_share
         from decmarvel.runtime import enable_compilation_cache
         from decmarvel.worlds import FAMILIES
@@ -109,7 +112,7 @@ def explore(
         console = Console(quiet=quiet, highlight=False, soft_wrap=True)
         warnings = Console(stderr=True, highlight=False, soft_wrap=True)
         area = f"{building.free.sum() * building.cell_m**2:,.0f} m² of floor"
-        team = f"{robots} robot{'s' * (robots > 1)}, {budget:g} m each, planner {name}"
+        team = f"{robots} robot{'s' * (robots > 1)}, {budget:g} m each, planner {label(name)}"
         console.print(f"[bold]{escape(building.name)}[/]: {area}; {team}")
         console.print("Compiling; about 15 s the first time for maps and teams of this size, then a few.", style="dim")
         share = visible_share(config, world)
@@ -117,7 +120,8 @@ def explore(
         if warning := sight_warning(build, spacing_m, share):
             warnings.print(f"[yellow]Warning:[/] {warning}.")
 
-        mission = Mission(config, building, world, PLANNERS[name], name, seed, _fleet(robots, budget, broken, seed))
+        fleet = Fleet.failing(robots, budget, broken, [seed])
+        mission = Mission(config, building, world, PLANNERS[name], name, seed, fleet)
         recorder, state = mission.fly(console, quiet, budget, interruption)
         recording = recorder.recording(complete=recorder.landed or not interruption.signal)
         summary = write_results(folder, recording, state, share)
@@ -175,8 +179,8 @@ class Mission:
         import jax
 
         from decmarvel.cli.display import Display
-        from decmarvel.mission import Flight, decide, take_off
-        from decmarvel.recording import Moment, Recorder, moment
+        from decmarvel.mission import Flight, Moment, decide, moment, take_off
+        from decmarvel.recording import Recorder
         from decmarvel.types import Move
 
         config, planner = self.config, self.planner
@@ -205,21 +209,6 @@ class Mission:
                 recorder.add(move, now)
             display.show(len(recorder.moments) - 1, now)
         return recorder, flight.state
-
-
-def _fleet(robots: int, budget_m: float, broken: int, seed: int) -> "Fleet":
-    """A team of which some break down, drawn from the seed."""
-    import jax.numpy as jnp
-    import numpy as np
-
-    from decmarvel.environment import Fleet
-
-    rng = np.random.default_rng([seed, robots, broken])
-    healthy = Fleet.of(robots, budget_m)
-    steps = np.asarray(healthy.fail_step).copy()
-    low, high = FAIL_STEPS
-    steps[rng.choice(robots, broken, replace=False)] = rng.integers(low, high + 1, broken)
-    return Fleet(healthy.present, healthy.budget_mm, jnp.asarray(steps))
 
 
 def _run_name(map_id: str, planner: str, robots: int, budget_m: float, seed: int, spacing_m: float, broken: int) -> str:
