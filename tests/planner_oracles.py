@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -292,10 +291,10 @@ def clusters(frontier: np.ndarray) -> list[Cluster]:
 
 
 def central(members: list[Cell]) -> Cell:
-    """The member nearest to the mean, which is rounded to 1/16 of a cell, ties to the first: section "SMMR", 1."""
-    mean_y, mean_x = (
-        math.floor(16 * Fraction(sum(values), len(members)) + Fraction(1, 2)) for values in zip(*members, strict=True)
-    )
+    """The member nearest to the mean in sixteenths of a cell, ties to the first: section "SMMR", 1."""
+    count = len(members)
+    mean_y = (2 * 16 * sum(y for y, _ in members) + count) // (2 * count)
+    mean_x = (2 * 16 * sum(x for _, x in members) + count) // (2 * count)
     return min(members, key=lambda cell: (16 * cell[0] - mean_y) ** 2 + (16 * cell[1] - mean_x) ** 2)
 
 
@@ -320,7 +319,7 @@ def one_cell_mm(config: Config) -> int:
 
 
 def cluster_mm(mind: Mind, attractor: Attractor) -> np.ndarray:
-    """Distance of every site to a cluster in millimetres: section "SMMR", 3."""
+    """Distance of every site to a cluster: section "SMMR", 3."""
     best = np.full((mind.size, mind.size), UNREACHABLE, np.int64)
     for site, length in seeing_sites(mind, attractor.cluster.centre).items():
         if mind.affordable[site]:
@@ -340,32 +339,26 @@ def repulsion(mind: Mind, site: Site) -> int:
 
 
 def potential(mind: Mind, attracted: list[Attractor]) -> np.ndarray:
-    """U at the affordable nodes, infinite elsewhere: section "SMMR", 4."""
-    level = np.full((mind.size, mind.size), np.inf)
+    """U at the affordable nodes, 0 elsewhere: section "SMMR", 4."""
+    level = np.zeros((mind.size, mind.size), np.int64)
+    cell = one_cell_mm(mind.config)
     far = [cluster_mm(mind, attractor) for attractor in attracted]
     for v in mind.sites():
         if not mind.affordable[v]:
             continue
         level[v] = repulsion(mind, v)
         for attractor, mm in zip(attracted, far, strict=True):
-            if one_cell_mm(mind.config) <= mm[v] < UNREACHABLE:
-                level[v] -= 10_000 * attractor.cluster.size * one_cell_mm(mind.config) // int(mm[v])
+            if cell <= mm[v] < UNREACHABLE:
+                level[v] -= 10_000 * attractor.cluster.size * cell // int(mm[v])
     return level
 
 
-@dataclass
+@dataclass(frozen=True)
 class Descent:
     end: Site | None
     """The viewpoint that was reached."""
     last: Site
     """Where the steps ended, there or not."""
-    closest_call: float
-    """The least relative difference between two levels that were compared on the way."""
-
-
-def difference(one: float, two: float) -> float:
-    """Relative difference of two numbers."""
-    return abs(one - two) / max(abs(one), abs(two), 1e-9)
 
 
 MOST_STEPS = 400
@@ -373,49 +366,42 @@ MOST_STEPS = 400
 
 def descend(mind: Mind, level: np.ndarray, viewpoints: set[Site]) -> Descent:
     """Down the potential, raising it where one has been: section "SMMR", 5."""
-    here, flow, closest = mind.site, 0, math.inf
+    here, flow = mind.site, 0
     visits: dict[Site, int] = {}
 
-    def level_of(site: Site) -> float:
-        return level[site] + 50_000 * min(flow * visits.get(site, 0), 20_000)
+    def level_of(site: Site) -> int:
+        return int(level[site]) + 50_000 * min(flow * visits.get(site, 0), 20_000)
 
     for _ in range(MOST_STEPS):
         lowest = None
-        around = []
         for k in range(SLOTS):
             site = oracles.neighbour(here, k)
             if not mind.edge[k, here[0], here[1]] or not mind.affordable[site]:
                 continue
-            around.append(site)
             if lowest is None or level_of(site) < level_of(lowest):
                 lowest = site
-        present = level_of(here)
-        if lowest is not None:
-            below = level_of(lowest)
-            rivals = [difference(level_of(site), below) for site in around if site != lowest]
-            closest = min([closest, difference(present, below), *rivals])
-        goes = lowest is not None and level_of(lowest) < present
+        goes = lowest is not None and level_of(lowest) < level_of(here)
         visits[here] = visits.get(here, 0) + 1
         if goes:
             here = lowest
             if here in viewpoints:
-                return Descent(here, here, closest)
+                return Descent(here, here)
         else:
             flow += 1
-    return Descent(None, here, closest)
+    return Descent(None, here)
 
 
-def smmr_goal(mind: Mind) -> tuple[Goal | None, float]:
-    """The goal, and how close a call it was: section "SMMR", 6."""
+def smmr_goal(mind: Mind) -> Goal | None:
+    """The cluster to look at next: section "SMMR", 6."""
     attracted = attractors(mind)
     if not attracted:
-        return None, math.inf
+        return None
     descent = descend(mind, potential(mind, attracted), {attractor.viewpoint for attractor in attracted})
     if descent.end is not None:
         reached = next(attractor for attractor in attracted if attractor.viewpoint == descent.end)
     else:
         reached = min(attracted, key=lambda attractor: mind.here[attractor.viewpoint])
-    return Goal(reached.viewpoint, reached.cluster.centre), descent.closest_call
+    return Goal(reached.viewpoint, reached.cluster.centre)
 
 
 # NBVP
@@ -471,6 +457,11 @@ def attach(mind: Mind, promise: np.ndarray, tree: Tree, parent: Site, slot: int)
     worth = tree[parent].worth + int(promise[site]) * math.exp(-DECAY * path_mm / 1000)
     tree[site] = Vertex(parent, path_mm, worth)
     return site
+
+
+def difference(one: float, two: float) -> float:
+    """Relative difference of two numbers."""
+    return abs(one - two) / max(abs(one), abs(two), 1e-9)
 
 
 def slot_between(a: Site, b: Site) -> int | None:

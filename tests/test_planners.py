@@ -335,22 +335,18 @@ def test_potential_and_descent_equal_oracle(config, seeds):
         mind, view = draw_mind(config, seed), draw_view(config, seed)
         attracted = slow.attractors(mind)
         shape = (slow.MOST_CLUSTERS, mind.size, mind.size)
-        distance_mm, size, viewpoints = np.full(shape, FAR_MM), np.zeros(shape[0]), np.full(shape[0], -1)
+        distance_mm, size, stops = np.full(shape, FAR_MM), np.zeros(shape[0]), np.full(shape[0], -1)
         for index, attractor in enumerate(attracted):
             distance_mm[index] = slow.cluster_mm(mind, attractor)
             size[index] = attractor.cluster.size
-            viewpoints[index] = attractor.viewpoint[0] * mind.size + attractor.viewpoint[1]
-        expected = slow.potential(mind, attracted)
+            stops[index] = attractor.viewpoint[0] * mind.size + attractor.viewpoint[1]
+        level, reach = slow.potential(mind, attracted), mind.affordable
         got = np.asarray(field(config, view, whole(distance_mm), whole(size)))
-        reach = mind.affordable
-        np.testing.assert_array_equal(got[reach], expected[reach])
+        np.testing.assert_array_equal(got[reach], level[reach])
         repelled += bool(mind.in_sight)
-        end = int(fall(config, view, whole(np.where(reach, expected, 0)), whole(viewpoints)))
-        descent = slow.descend(mind, np.where(reach, expected, np.inf), {a.viewpoint for a in attracted})
-        same = (end if end in viewpoints else None) == (
-            None if descent.end is None else descent.end[0] * mind.size + descent.end[1]
-        )
-        assert same, seed
+        last = int(fall(config, view, whole(level), whole(stops)))
+        descent = slow.descend(mind, level, {attractor.viewpoint for attractor in attracted})
+        assert (last // mind.size, last % mind.size) == descent.last, seed
         ends += descent.end is not None
     assert ends > len(seeds) // 4
     assert repelled > len(seeds) // 4
@@ -358,47 +354,34 @@ def test_potential_and_descent_equal_oracle(config, seeds):
 
 @fewer
 def test_descent_over_rough_ground_equals_oracle(config, seeds):
-    """Levels at random: the descent is caught, and the flow sets it free again."""
+    """Levels at random: the descent is caught, and the flow sets it free again, often or until the steps run out."""
     reached = 0
     for seed in seeds:
         mind, view = draw_mind(config, seed), draw_view(config, seed)
         rng = np.random.default_rng([seed, 12])
-        level = 2500 * rng.integers(-200, 200, mind.affordable.shape)
+        level = rng.integers(-20, 20, mind.affordable.shape) * 25_000  # with ties
         stops = set()
         if seed % 2:  # some viewpoints, not too near; without any, all steps are taken
             stops = {s for s in mind.sites() if mind.affordable[s] and mind.here[s] > 3 * config.spacing_mm}
             stops = {s for s in sorted(stops)[: slow.MOST_CLUSTERS] if rng.random() < 0.3}
         flat = np.full(slow.MOST_CLUSTERS, -1)
         flat[: len(stops)] = [i * mind.size + j for i, j in sorted(stops)]
-        got = int(fall(config, view, whole(level), whole(flat)))
+        last = int(fall(config, view, whole(level), whole(flat)))
         descent = slow.descend(mind, level, stops)
-        assert (got // mind.size, got % mind.size) == descent.last, seed
+        assert (last // mind.size, last % mind.size) == descent.last, seed
         reached += descent.end is not None
     assert reached > len(seeds) // 10 or config == DEFAULT
 
 
-def check_smmr(mind: Mind, proposal: Proposal) -> bool:
-    """Whether the proposal is the oracle's; if not, it must have been a close call."""
-    wanted, closest = slow.smmr_goal(mind)
-    try:
-        check_pursuit(mind, wanted, True, proposal)
-    except AssertionError:
-        if closest >= CLOSE:
-            raise
-        return False
-    return True
-
-
 @fewer
 def test_smmr_equals_oracle(config, seeds):
-    different, chosen = 0, 0
+    chosen = 0
     for seed in seeds:
         mind, view = draw_mind(config, seed), draw_view(config, seed)
         proposal, _ = jax.device_get(propose(config, PLANNERS["smmr"], view, None, jax.random.key(seed)))
         if mind.feasible.any():
-            different += not check_smmr(mind, proposal)
+            check_pursuit(mind, slow.smmr_goal(mind), True, proposal)
             chosen += int(proposal.choice) >= 0
-    assert different <= MOST_CLOSE_CALLS * len(seeds)
     assert chosen > len(seeds) // 4
 
 
@@ -727,7 +710,9 @@ def of(tree, number: int):
 def check_alone(name: str, mind: Mind, before: Noted, after: Noted) -> bool:
     """One robot's proposal, by a planner that has no radio."""
     if name == "smmr":
-        return not mind.feasible.any() or check_smmr(mind, after.proposal)
+        if mind.feasible.any():
+            check_pursuit(mind, slow.smmr_goal(mind), True, after.proposal)
+        return True
     if name == "nbvp":
         return check_nbvp(mind, before.memory, after.memory, after.proposal, jax.random.wrap_key_data(after.key))
     return check_nearest(mind, from_goal(before.memory), name == "sector", from_goal(after.memory), after.proposal)

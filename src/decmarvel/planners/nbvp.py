@@ -87,7 +87,7 @@ class NextBestViewPlanner(Planner):
         along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
         best = neighbour_values(heading_bin, view.site, 0) * config.degrees_per_bin
         heading = jnp.where(neighbour_values(promise.astype(jnp.int32), view.site, 0) > 0, best, along)
-        rest = jnp.concatenate([branch[1:], jnp.full((1, 2), -1, jnp.int32)])
+        rest = jnp.where(found, jnp.concatenate([branch[1:], jnp.full((1, 2), -1, jnp.int32)]), -1)
         return by_slot(config, score, heading, choice), Plan(gain, heading_bin, rest, view.site)
 
 
@@ -107,7 +107,7 @@ def gain_window(
     known, first = cut_window(config, belief, sites, middle)
     sight = in_sight(config, plan, known != OCCUPIED)
     histogram = per_site(config, plan, count_bits(plan, seen_there(config, plan, sight, known == UNKNOWN)))
-    half = config.fov_deg // (2 * config.degrees_per_bin)
+    half = config.window_bins // 2
     views = sum(jnp.roll(histogram, -k, axis=0) for k in range(-half, half + 1))
     best = jnp.argmax(views, axis=0).astype(jnp.int32)
     return jnp.asarray(views).max(axis=0), best, first

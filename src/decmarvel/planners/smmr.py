@@ -120,6 +120,8 @@ def cluster(frontier: Bool[Array, "G G"]) -> Clusters:
 def attraction(config: Config, distance_mm: Int32[Array, "C S S"], size: Int32[Array, "C"]) -> Int32[Array, "S S"]:
     """- sum_j n_j / d_j, in cells; nothing from a cluster nearer than a cell or out of reach."""
     cell_mm = round(1000 * config.cell_m)
+    if UNIT * cell_mm * TARGETS >= 2**31:
+        raise ValueError(f"cells of {config.cell_m} m are too coarse for SMMR; choose coarsest_cell_m=0.4 or less")
     pull = (UNIT * cell_mm * size)[:, None, None] // jnp.maximum(distance_mm, cell_mm)
     return -jnp.where((distance_mm < FAR_MM) & (distance_mm >= cell_mm), pull, 0).sum(axis=0)
 
