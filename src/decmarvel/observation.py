@@ -36,6 +36,8 @@ class Observation(eqx.Module):
     site: Int32[Array, "*batch 2"]
     heading_bin: Int32[Array, "*batch K H"]
     action_mask: Bool[Array, "*batch K H"]
+    number: Int32[Array, "*batch"]
+    team_size: Int32[Array, "*batch"]
 
 
 def window_sums(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n B"]:
@@ -209,4 +211,6 @@ def observe(config: Config, view: LocalView) -> Observation:
         site=view.site,
         heading_bin=view.candidates.heading_bin,
         action_mask=jnp.broadcast_to(view.candidates.mask[:, None], shape),
+        number=view.number,
+        team_size=view.team_size,
     )

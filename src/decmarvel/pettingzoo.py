@@ -103,6 +103,8 @@ def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
             "site": spaces.Box(0, sites - 1, (2,), np.int32),
             "heading_bin": spaces.Box(0, bins - 1, (SLOTS, config.headings_per_node), np.int32),
             "action_mask": spaces.MultiBinary(SLOTS * config.headings_per_node),
+            "number": spaces.Discrete(robots),
+            "team_size": spaces.Discrete(robots, start=1),
         }
     )
 

@@ -1,0 +1,1 @@
+"""The learned planner and what it takes to train it."""

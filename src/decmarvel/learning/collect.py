@@ -1,0 +1,255 @@
+"""Missions flown to learn from: many at once, with the policy as it is, each followed by another."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Key as KeyArray
+
+from decmarvel.config import Config
+from decmarvel.environment import NEVER, Fleet, reset, step, views
+from decmarvel.learning.actor import Actor
+from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
+from decmarvel.learning.networks import Compute
+from decmarvel.learning.nodes import compact, situation
+from decmarvel.learning.privileged_nodes import TrueGraph
+from decmarvel.learning.replay import Replay, Step, add
+from decmarvel.learning.reward import RewardSettings, RewardTerms, explores_on, reward
+from decmarvel.learning.scale import Spread, widen
+from decmarvel.learning.snapshot import Snapshot, encode
+from decmarvel.mission import outcome
+from decmarvel.observation import Observation, observe
+from decmarvel.privileged import privileged_view
+from decmarvel.types import EXPLORING, Key, Move, Proposal, State, World
+
+FLIGHT, NEXT = 0, 1
+"""What a mission's key is used for: its own decisions, and the mission that takes its place."""
+
+
+@dataclass(frozen=True)
+class CollectSettings:
+    """How training missions are flown."""
+
+    missions: int = 256
+    """Side by side."""
+    team_sizes: tuple[int, ...] = (4,)
+    """A mission draws one of these. The paper trains with 4."""
+    bucket: int = 320
+    """Places for nodes; the generated maps have up to 312."""
+    max_decisions: int = 512
+    renew_every: int = 16
+    """Finished missions are followed by new ones every so many decisions: starting anew costs as much as a decision."""
+
+    @property
+    def robots(self) -> int:
+        return max(self.team_sizes)
+
+
+class Maps(eqx.Module):
+    """The training buildings, all of one size, with their true graphs for the critics."""
+
+    world: World
+    truth: TrueGraph
+
+
+class Airspace(eqx.Module):
+    """E missions in the air. `N` robots each."""
+
+    state: State
+    map: Int32[Array, "E"]
+    budget_mm: Int32[Array, "E"]
+    low_gains: Int32[Array, "E N"]
+    begins: Bool[Array, "E"]
+    """The next decision is the first of a mission."""
+    key: KeyArray[Array, "E"]
+
+
+class Gathered(eqx.Module):
+    """Sums over one decision of all missions, for the log."""
+
+    terms: RewardTerms
+    """Each summed over the robots that explored."""
+    decisions: Int32[Array, ""]
+    """Of robots that explored."""
+    finished: Int32[Array, ""]
+    success: Int32[Array, ""]
+    coverage: Float32[Array, ""]
+    metres: Float32[Array, ""]
+    """To 99%; the budget where it was not reached."""
+    overlap: Float32[Array, ""]
+
+
+def launch(
+    config: Config,
+    settings: CollectSettings,
+    curriculum_settings: CurriculumSettings,
+    curriculum: Curriculum,
+    maps: Maps,
+    key: Key,
+) -> tuple[State, Int32[Array, ""], Int32[Array, ""]]:
+    """A new mission: its state at take-off, its map and its budget."""
+    key_map, key_budget, key_team, key_reset = jax.random.split(key, 4)
+    count = maps.world.start.shape[0]
+    index = jax.random.randint(key_map, (), 0, count, jnp.int32)
+    budget_mm = draw_budget_mm(curriculum_settings, curriculum, key_budget)
+    team = jax.random.choice(key_team, jnp.array(settings.team_sizes, jnp.int32))
+    slots = settings.robots
+    fleet = Fleet(
+        present=jnp.arange(slots) < team,
+        budget_mm=jnp.full(slots, 1, jnp.int32) * budget_mm,
+        fail_step=jnp.full(slots, NEVER, jnp.int32),
+    )
+    world = jax.tree.map(lambda leaf: leaf[index], maps.world)
+    return reset(config, key_reset, world, fleet), index, budget_mm
+
+
+def take_off_all(
+    config: Config,
+    settings: CollectSettings,
+    curriculum_settings: CurriculumSettings,
+    curriculum: Curriculum,
+    maps: Maps,
+    key: Key,
+) -> Airspace:
+    """All missions at their start."""
+    keys = jax.random.split(key, (settings.missions, 2))
+    state, index, budget_mm = jax.vmap(
+        lambda key: launch(config, settings, curriculum_settings, curriculum, maps, key)
+    )(keys[:, 0])
+    return Airspace(
+        state=state,
+        map=index,
+        budget_mm=budget_mm,
+        low_gains=jnp.zeros((settings.missions, settings.robots), jnp.int32),
+        begins=jnp.ones(settings.missions, bool),
+        key=keys[:, 1],
+    )
+
+
+def landed(settings: CollectSettings, state: State) -> Bool[Array, "E"]:
+    return state.done | (state.step >= settings.max_decisions)
+
+
+def renew(
+    config: Config,
+    settings: CollectSettings,
+    curriculum_settings: CurriculumSettings,
+    curriculum: Curriculum,
+    maps: Maps,
+    air: Airspace,
+) -> tuple[Airspace, Curriculum]:
+    """Count the missions that have ended, and put new ones in their place."""
+    over = landed(settings, air.state)
+    results = jax.vmap(lambda state: outcome(config, state))(air.state)
+    curriculum = learn(curriculum_settings, curriculum, results.strict_success, over)
+    keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, NEXT)))(air.key)
+    state, index, budget_mm = jax.vmap(
+        lambda key: launch(config, settings, curriculum_settings, curriculum, maps, key)
+    )(keys[:, 0])
+
+    def chosen(new: Array, old: Array) -> Array:
+        return jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    return Airspace(
+        state=jax.tree.map(chosen, state, air.state),
+        map=chosen(index, air.map),
+        budget_mm=chosen(budget_mm, air.budget_mm),
+        low_gains=chosen(jnp.zeros_like(air.low_gains), air.low_gains),
+        begins=over | air.begins,
+        key=jnp.where(over, keys[:, 1], air.key),
+    ), curriculum
+
+
+def decide_all(
+    config: Config,
+    settings: CollectSettings,
+    rewards: RewardSettings,
+    compute: Compute,
+    actor: Actor,
+    maps: Maps,
+    air: Airspace,
+    replay: Replay[Snapshot],
+    spread: Spread,
+) -> tuple[Airspace, Replay[Snapshot], Spread, Gathered]:
+    """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory."""
+    fly = jax.vmap(lambda key, state, low: _decide(config, settings, rewards, compute, actor, key, state, low))
+    after, observations, move, terms, low_gains = fly(air.key, air.state, air.low_gains)
+    over = landed(settings, air.state)
+    exploring = (air.state.robots.mode == EXPLORING) & ~over[:, None] & (move.mode == EXPLORING)
+    going_on = jax.vmap(lambda state: explores_on(config, state))(after)
+    earned = terms.total
+    numbers = jnp.arange(settings.robots, dtype=jnp.int32)
+
+    def snapshot(index: Int32[Array, ""], state: State, seen: Observation) -> Snapshot:
+        truth = jax.tree.map(lambda leaf: leaf[index], maps.truth)
+
+        def one(number: Int32[Array, ""], observation: Observation) -> Snapshot:
+            privileged = privileged_view(config, state, number)
+            return encode(config, truth, index, observation, privileged, settings.bucket)
+
+        return jax.vmap(one)(numbers, seen)
+
+    stored = Step(
+        state=jax.vmap(snapshot)(air.map, air.state, observations),
+        exploring=exploring,
+        action=move.choice,
+        reward=earned,
+        done=~going_on | (after.step >= settings.max_decisions)[:, None],
+        post=air.state.progress.metres_to_success_mm >= 0,
+        begins=air.begins,
+    )
+    now_over = landed(settings, after) & ~over
+    results = jax.vmap(lambda state: outcome(config, state))(after)
+    metres = jnp.where(results.success, results.metres_to_99, air.budget_mm.astype(jnp.float32) / 1000)
+
+    def total(values: Array) -> Array:
+        return jnp.where(now_over, values.astype(jnp.float32), 0.0).sum()
+
+    gathered = Gathered(
+        terms=jax.tree.map(lambda term: jnp.where(exploring, term, 0.0).sum(), terms),
+        decisions=exploring.sum().astype(jnp.int32),
+        finished=now_over.sum().astype(jnp.int32),
+        success=total(results.success).astype(jnp.int32),
+        coverage=total(results.coverage),
+        metres=total(metres),
+        overlap=total(results.overlap),
+    )
+    air = Airspace(
+        state=jax.tree.map(
+            lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), old, new), after, air.state
+        ),
+        map=air.map,
+        budget_mm=air.budget_mm,
+        low_gains=low_gains,
+        begins=jnp.zeros_like(air.begins),
+        key=air.key,
+    )
+    return air, add(replay, stored), widen(spread, earned, exploring), gathered
+
+
+def _decide(
+    config: Config,
+    settings: CollectSettings,
+    rewards: RewardSettings,
+    compute: Compute,
+    actor: Actor,
+    key: Key,
+    state: State,
+    low_gains: Int32[Array, "N"],
+) -> tuple[State, Observation, Move, RewardTerms, Int32[Array, "N"]]:
+    """One decision of one mission."""
+    key_sample, key_step = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), state.step))
+    keys = jax.random.split(key_sample, settings.robots)
+    observations = jax.vmap(lambda view: observe(config, view))(views(config, state))
+
+    def propose(key: Key, observation: Observation) -> Proposal:
+        score = actor(compact(observation, settings.bucket), situation(observation), compute)
+        choice = jax.random.categorical(key, score.reshape(-1)).astype(jnp.int32)
+        return Proposal(score, observation.heading_bin * config.degrees_per_bin, choice)
+
+    proposals = jax.vmap(propose)(keys, observations)
+    after, move = step(config, key_step, state, proposals)
+    terms, low_gains = reward(config, rewards, state, move, after, low_gains)
+    return after, observations, move, terms, low_gains

@@ -1,0 +1,393 @@
+"""The blocks that actor and critics are made of. Each is written for one robot; `vmap` adds the batch.
+
+Parameters are float32. A block computes in the type of its input; sums inside normalisation and softmax are float32.
+M: places. D: width. Q, C: queries and what they attend to.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
+
+from decmarvel.learning.nodes import Nodes, Situation, attention_mask, candidate_sites, places, rows_at
+from decmarvel.types import Key
+
+HISTOGRAM_SCALE = 8.0
+TOKEN_FEATURES = 5
+BUDGET_FEATURES = 4
+EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The shape of actor and critics. The defaults are the paper's."""
+
+    width: int = 128
+    heads: int = 4
+    layers: int = 6
+    feed: int = 512
+    channels: int = 8
+    """Of the convolution over the angles of a frontier histogram."""
+    bins: int = 36
+    window: int = 13
+    """Width in bins of that convolution, and of a camera's view in the action embedding."""
+    token_width: int = 64
+    token_layers: int = 2
+    token_feed: int = 256
+    heading_width: int = 32
+    identity: bool = False
+    """An extension: the robot also reads its own number and the size of its team."""
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads or self.token_width % self.heads or self.token_width % 2 or self.window % 2 == 0:
+            raise ValueError("heads must divide the widths, token_width must be even and window odd")
+
+
+Kernel: TypeAlias = Literal["xla", "cudnn"]
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How to compute: no part of a network, and no part of its weights."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    kernel: Kernel = "xla"
+    """Of graph attention. cuDNN's needs an NVIDIA GPU and bfloat16."""
+
+
+PLAIN = Compute()
+
+
+class Linear(eqx.Module):
+    """W x + b over the last axis."""
+
+    weight: Float32[Array, "out into"]
+    bias: Float32[Array, "out"] | None
+
+    def __init__(self, key: Key, into: int, out: int, bias: bool = True):
+        key_weight, key_bias = jax.random.split(key)
+        limit = into**-0.5
+        self.weight = jax.random.uniform(key_weight, (out, into), jnp.float32, -limit, limit)
+        self.bias = jax.random.uniform(key_bias, (out,), jnp.float32, -limit, limit) if bias else None
+
+    def __call__(self, x: Float[Array, "*n into"]) -> Float[Array, "*n out"]:
+        y = x @ self.weight.T.astype(x.dtype)
+        return y if self.bias is None else y + jnp.broadcast_to(self.bias.astype(x.dtype), y.shape)
+
+
+class LayerNorm(eqx.Module):
+    """Over the last axis."""
+
+    scale: Float32[Array, "D"]
+    offset: Float32[Array, "D"]
+
+    def __init__(self, width: int):
+        self.scale, self.offset = jnp.ones(width), jnp.zeros(width)
+
+    def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n D"]:
+        full = x.astype(jnp.float32)
+        away = full - full.mean(axis=-1, keepdims=True)
+        y = away * jax.lax.rsqrt((away**2).mean(axis=-1, keepdims=True) + EPSILON)
+        y = y * jnp.broadcast_to(self.scale, y.shape) + jnp.broadcast_to(self.offset, y.shape)
+        return y.astype(x.dtype)
+
+
+def _as_one_batch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `vmap` of a function of arrays with a batch axis a longer batch."""
+    one_batch = jax.custom_batching.custom_vmap(function)
+
+    @one_batch.def_vmap
+    def _(size: int, batched: list[bool], *arguments: Array) -> tuple[Any, Any]:
+        whole = [a if has else jnp.repeat(a[None], size, axis=0) for a, has in zip(arguments, batched, strict=True)]
+        found = one_batch(*(a.reshape(-1, *a.shape[2:]) for a in whole))
+        return jax.tree.map(lambda y: y.reshape(size, -1, *y.shape[1:]), found), jax.tree.map(lambda _: True, found)
+
+    return one_batch
+
+
+def _cudnn(query: Array, key: Array, value: Array, mask: Array) -> Array:
+    return jax.nn.dot_product_attention(query, key, value, mask=mask[:, None], implementation="cudnn")
+
+
+def _cudnn_slopes(query: Array, key: Array, value: Array, mask: Array, slope: Array) -> tuple[Array, ...]:
+    return jax.vjp(lambda q, k, v: _cudnn(q, k, v, mask), query, key, value)[1](slope)
+
+
+_cudnn_of_many, _cudnn_slopes_of_many = _as_one_batch(_cudnn), _as_one_batch(_cudnn_slopes)
+
+
+@jax.custom_vjp
+def cudnn_attention(
+    query: Float[Array, "batch Q heads W"],
+    key: Float[Array, "batch C heads W"],
+    value: Float[Array, "batch C heads W"],
+    mask: Bool[Array, "batch Q C"],
+) -> Float[Array, "batch Q heads W"]:
+    """Flash attention with one mask for all heads; JAX's own rule for `vmap` would need one for each.
+
+    The gradient computes the attention once more: `vmap` and the residuals of cuDNN do not go together.
+    """
+    return _cudnn_of_many(query, key, value, mask)
+
+
+cudnn_attention.defvjp(
+    lambda *inputs: (_cudnn_of_many(*inputs), inputs),
+    lambda inputs, slope: (*_cudnn_slopes_of_many(*inputs, slope), None),
+)
+
+
+def attend(
+    query: Float[Array, "Q heads W"],
+    key: Float[Array, "C heads W"],
+    value: Float[Array, "C heads W"],
+    mask: Bool[Array, "Q C"],
+    kernel: Kernel = "xla",
+) -> Float[Array, "Q heads W"]:
+    """Softmax attention, the one place where it is computed. A query that may attend to nothing gives zero."""
+    with jax.numpy_dtype_promotion("standard"):  # JAX computes bfloat16 in float32 inside
+        if kernel == "cudnn":
+            found = cudnn_attention(query[None], key[None], value[None], mask[None])[0]
+        else:
+            found = jax.nn.dot_product_attention(query, key, value, mask=mask[None, None], implementation=kernel)
+    return jnp.where(mask.any(axis=-1)[:, None, None], found, jnp.zeros((), found.dtype))
+
+
+class Attention(eqx.Module):
+    """Multi-head attention, each head gated by the query if wanted."""
+
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
+    gate: Float32[Array, "heads D"] | None
+    heads: int = eqx.field(static=True)
+
+    def __init__(self, key: Key, width: int, heads: int, gated: bool, output_bias: bool = True):
+        key_query, key_key, key_value, key_output, key_gate = jax.random.split(key, 5)
+        self.query = Linear(key_query, width, width, bias=False)
+        self.key = Linear(key_key, width, width, bias=False)
+        self.value = Linear(key_value, width, width, bias=False)
+        self.output = Linear(key_output, width, width, bias=output_bias)
+        self.gate = Linear(key_gate, width, heads, bias=False).weight if gated else None
+        self.heads = heads
+
+    def __call__(
+        self, x: Float[Array, "Q D"], source: Float[Array, "C D"], mask: Bool[Array, "Q C"], kernel: Kernel = "xla"
+    ) -> Float[Array, "Q D"]:
+        """W_O of the heads; sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates."""
+
+        def by_head(y: Float[Array, "n D"]) -> Float[Array, "n heads W"]:
+            return y.reshape(y.shape[0], self.heads, -1)
+
+        query = self.query(x)
+        found = attend(by_head(query), by_head(self.key(source)), by_head(self.value(source)), mask, kernel)
+        if self.gate is not None:
+            found = found * jax.nn.sigmoid(query @ self.gate.T.astype(x.dtype))[..., None]
+        return self.output(found.reshape(query.shape))
+
+
+class EncoderLayer(eqx.Module):
+    """Attention and feed-forward, each behind a normalisation and added to its input."""
+
+    attention_norm: LayerNorm
+    attention: Attention
+    feed_norm: LayerNorm
+    feed_in: Linear
+    feed_out: Linear
+
+    def __init__(self, key: Key, width: int, heads: int, feed: int, gated: bool):
+        key_attention, key_in, key_out = jax.random.split(key, 3)
+        self.attention_norm, self.feed_norm = LayerNorm(width), LayerNorm(width)
+        self.attention = Attention(key_attention, width, heads, gated)
+        self.feed_in, self.feed_out = Linear(key_in, width, feed), Linear(key_out, feed, width)
+
+    def __call__(self, x: Float[Array, "Q D"], mask: Bool[Array, "Q Q"], kernel: Kernel = "xla") -> Float[Array, "Q D"]:
+        """Eq. 10."""
+        y = self.attention_norm(x)
+        x = x + self.attention(y, y, mask, kernel)
+        return x + self.feed_out(jax.nn.relu(self.feed_in(self.feed_norm(x))))
+
+
+class FrontierEncoder(eqx.Module):
+    """One circular convolution over the angles of a histogram, then a linear map."""
+
+    kernel: Float32[Array, "channels window"]
+    bias: Float32[Array, "channels"]
+    output: Linear
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_kernel, key_output = jax.random.split(key)
+        first = Linear(key_kernel, config.window, config.channels)
+        assert first.bias is not None
+        self.kernel, self.bias = first.weight, first.bias
+        self.output = Linear(key_output, config.channels * config.bins, config.width)
+
+    def __call__(self, histogram: UInt8[Array, "M B"], dtype: str) -> Float[Array, "M D"]:
+        """The convolution is one product with a circulant matrix: far quicker than thousands of tiny convolutions."""
+        bins, (channels, window) = histogram.shape[-1], self.kernel.shape
+        angle = np.arange(bins)
+        index = (angle[None, :] - angle[:, None] + window // 2) % bins  # [angle out, angle in] -> tap
+        padded = jnp.pad(self.kernel, ((0, 0), (0, bins - window)))
+        matrix = padded[:, index].reshape(channels * bins, bins).astype(dtype)
+        bias = jnp.repeat(self.bias, bins).astype(dtype)
+        y = (histogram.astype(dtype) / HISTOGRAM_SCALE) @ matrix.T
+        return self.output(jax.nn.relu(y + jnp.broadcast_to(bias, y.shape)))
+
+
+class GraphEncoder(eqx.Module):
+    """An embedding for each node."""
+
+    embed: Linear
+    layers: tuple[EncoderLayer, ...]
+    norm: LayerNorm
+    frontier: FrontierEncoder
+    join: Linear
+
+    def __init__(self, key: Key, config: NetworkConfig, features: int):
+        key_embed, key_layers, key_frontier, key_join = jax.random.split(key, 4)
+        self.embed = Linear(key_embed, features, config.width)
+        self.layers = tuple(
+            EncoderLayer(key, config.width, config.heads, config.feed, gated=True)
+            for key in jax.random.split(key_layers, config.layers)
+        )
+        self.norm = LayerNorm(config.width)
+        self.frontier = FrontierEncoder(key_frontier, config)
+        self.join = Linear(key_join, 2 * config.width, config.width)
+
+    def __call__(self, nodes: Nodes, compute: Compute = PLAIN) -> Float[Array, "M D"]:
+        """Gated graph attention (Eq. 10) joined with the frontiers' directions; zero at places without a node."""
+        held = nodes.mask[:, None]
+        mask = attention_mask(nodes)
+        x = self.embed(jnp.where(held, nodes.features, 0.0).astype(compute.dtype))
+        for layer in self.layers:
+            x = layer(x, mask, compute.kernel)
+        z = self.join(jnp.concatenate([self.norm(x), self.frontier(nodes.histogram, compute.dtype)], axis=-1))
+        return jnp.where(held, z, jnp.zeros((), z.dtype))
+
+
+def positions(length: int, width: int) -> Float32[np.ndarray, "L D"]:
+    """Sinusoidal encoding of a token's age."""
+    angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2)[None, :] / width)
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, width).astype(np.float32)
+
+
+class TokenEncoder(eqx.Module):
+    """Attention among the sightings of each teammate."""
+
+    embed: Linear
+    layers: tuple[EncoderLayer, ...]
+    norm: LayerNorm
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_embed, key_layers = jax.random.split(key)
+        self.embed = Linear(key_embed, TOKEN_FEATURES, config.token_width)
+        self.layers = tuple(
+            EncoderLayer(key, config.token_width, config.heads, config.token_feed, gated=False)
+            for key in jax.random.split(key_layers, config.token_layers)
+        )
+        self.norm = LayerNorm(config.token_width)
+
+    def __call__(
+        self, tokens: Float32[Array, "N L 5"], seen: Bool[Array, "N L"], compute: Compute = PLAIN
+    ) -> Float[Array, "N L D"]:
+        """The tokens of Eq. 9, encoded; zero where nothing was seen."""
+        x = self.embed(jnp.where(seen[..., None], tokens, 0.0).astype(compute.dtype))
+        x = x + jnp.broadcast_to(jnp.asarray(positions(x.shape[1], x.shape[2]), compute.dtype), x.shape)
+        mask = seen[:, :, None] & seen[:, None, :]
+        for layer in self.layers:
+            x = jax.vmap(layer)(x, mask)
+        return jnp.where(seen[..., None], self.norm(x), jnp.zeros((), x.dtype))
+
+
+class Fusion(eqx.Module):
+    """A token and the node where the teammate was seen."""
+
+    token: Linear
+    node: Linear
+    join: Linear
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_token, key_node, key_join = jax.random.split(key, 3)
+        self.token = Linear(key_token, config.token_width, config.token_width)
+        self.node = Linear(key_node, config.width, config.token_width)
+        self.join = Linear(key_join, 2 * config.token_width, config.width)
+
+    def __call__(self, tau: Float[Array, "*n T"], z: Float[Array, "*n D"]) -> Float[Array, "*n D"]:
+        """Eq. 11."""
+        return self.join(jnp.concatenate([self.token(tau), self.node(z)], axis=-1))
+
+
+class CrossAttention(eqx.Module):
+    """Actions look at the tokens; nobody seen adds zero."""
+
+    norm: LayerNorm
+    attention: Attention
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        self.norm = LayerNorm(config.width)
+        self.attention = Attention(key, config.width, config.heads, gated=False, output_bias=False)
+
+    def __call__(
+        self, rho: Float[Array, "A D"], tokens: Float[Array, "C D"], seen: Bool[Array, "C"]
+    ) -> Float[Array, "A D"]:
+        mask = jnp.broadcast_to(seen[None], (rho.shape[0], seen.shape[0]))
+        return rho + self.attention(self.norm(rho), tokens, mask)
+
+
+class Context(eqx.Module):
+    """Where the robot is and what it can still afford."""
+
+    budget: Linear
+    join: Linear
+    identity: bool = eqx.field(static=True)
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_budget, key_join = jax.random.split(key)
+        self.budget = Linear(key_budget, BUDGET_FEATURES + 3 * config.identity, config.width)
+        self.join = Linear(key_join, 2 * config.width, config.width)
+        self.identity = config.identity
+
+    def __call__(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float[Array, "D"]:
+        b = situation.budget
+        if self.identity:
+            share = 1 / jnp.maximum(situation.team_size, 1).astype(jnp.float32)
+            angle = 2 * np.pi * situation.number.astype(jnp.float32) * share
+            b = jnp.concatenate([b, jnp.stack([jnp.cos(angle), jnp.sin(angle), share])])
+        here = rows_at(z, places(nodes, situation.site))
+        return self.join(jnp.concatenate([here, self.budget(b.astype(z.dtype))]))
+
+
+class ActionEncoder(eqx.Module):
+    """An embedding for each waypoint and heading."""
+
+    sensed: Linear
+    heading: Linear
+    join: Linear
+    window: int = eqx.field(static=True)
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_sensed, key_heading, key_join = jax.random.split(key, 3)
+        self.sensed = Linear(key_sensed, config.bins, config.heading_width)
+        self.heading = Linear(key_heading, config.bins, config.heading_width)
+        self.join = Linear(key_join, config.width + 2 * config.heading_width, config.width)
+        self.window = config.window
+
+    def __call__(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float[Array, "K H D"]:
+        """The node, from where it was sensed already, and which headings the camera would see."""
+        place = places(nodes, candidate_sites(situation.site))
+        per_slot = [rows_at(z, place), self.sensed(rows_at(nodes.sensed.astype(z.dtype), place))]
+        heading = self.heading(view_window(situation.heading_bin, nodes.sensed.shape[-1], self.window, z.dtype))
+        repeated = [jnp.repeat(part[:, None], heading.shape[1], axis=1) for part in per_slot]
+        return self.join(jnp.concatenate([*repeated, heading], axis=-1))
+
+
+def view_window(heading_bin: Int32[Array, "*n"], bins: int, window: int, dtype: jnp.dtype) -> Float[Array, "*n B"]:
+    """Ones in the bins that a camera with this heading sees."""
+    index = jnp.arange(bins, dtype=jnp.int32)
+    away = jnp.broadcast_to(index, (*heading_bin.shape, bins)) - heading_bin[..., None]
+    return (jnp.abs((away + bins // 2) % bins - bins // 2) <= window // 2).astype(dtype)

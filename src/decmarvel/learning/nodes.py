@@ -1,0 +1,148 @@
+"""From arrays over the lattice to what a network reads: the robot's nodes in a bucket of M places, and the rest.
+
+M: places. F: features of a node. Everything a network needs follows from these two types, so a replay keeps just them.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8, UInt32
+
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS
+from decmarvel.observation import Observation
+from decmarvel.types import Site
+
+NODE_FEATURES = 9
+
+
+class Nodes(eqx.Module):
+    """The nodes of one graph by row-major site, then padding: no site, no features, no edges."""
+
+    site: Int32[Array, "*batch M 2"]
+    mask: Bool[Array, "*batch M"]
+    features: Float32[Array, "*batch M F"]
+    histogram: UInt8[Array, "*batch M B"]
+    sensed: Bool[Array, "*batch M B"]
+    edges: UInt32[Array, "*batch M"]
+    """Bit k: there is an edge to the site in slot k."""
+
+
+class Situation(eqx.Module):
+    """An observation without its lattice: the robot's own place, budget and actions, and what it saw of others."""
+
+    site: Int32[Array, "*batch 2"]
+    budget: Float32[Array, "*batch 4"]
+    heading_bin: Int32[Array, "*batch K H"]
+    action_mask: Bool[Array, "*batch K H"]
+    tokens: Float32[Array, "*batch N L 5"]
+    token_mask: Bool[Array, "*batch N L"]
+    token_site: Int32[Array, "*batch N L 2"]
+    number: Int32[Array, "*batch"]
+    team_size: Int32[Array, "*batch"]
+
+
+def situation(observation: Observation) -> Situation:
+    return Situation(
+        site=observation.site,
+        budget=observation.budget,
+        heading_bin=observation.heading_bin,
+        action_mask=observation.action_mask,
+        tokens=observation.tokens,
+        token_mask=observation.token_mask,
+        token_site=observation.token_site,
+        number=observation.number,
+        team_size=observation.team_size,
+    )
+
+
+def bucket_for(sites: int) -> int:
+    """Places enough for the nodes of a lattice with this many sites a side, most of whose sites are walls."""
+    return min(sites * sites, 384 if sites <= 24 else 512)
+
+
+def compact(observation: Observation, bucket: int) -> Nodes:
+    """The robot's own nodes."""
+    return fill_bucket(
+        bucket,
+        observation.site,
+        observation.node_mask,
+        observation.edge,
+        observation.node_features,
+        observation.histogram,
+        observation.sensed,
+    )
+
+
+def fill_bucket(
+    bucket: int,
+    here: Site,
+    mask: Bool[Array, "S S"],
+    edge: Bool[Array, "K S S"],
+    features: Float32[Array, "S S F"],
+    histogram: Float32[Array, "S S B"],
+    sensed: Bool[Array, "S S B"],
+) -> Nodes:
+    """Row-major places of the masked sites, of those nearest to `here` if there are too many."""
+    sites = mask.shape[0]
+    mask = nearest(mask, here, bucket).reshape(-1)
+    index = jnp.arange(sites * sites, dtype=jnp.int32)
+    place = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, bucket)
+    flat = jnp.full(bucket, sites * sites, jnp.int32).at[place].set(index, mode="drop")
+    held = flat < sites * sites
+    bits = edge.astype(jnp.uint32) << jnp.arange(SLOTS, dtype=jnp.uint32)[:, None, None]
+
+    def gather(values: Array) -> Array:
+        rows = values.reshape(sites * sites, *values.shape[2:])
+        return rows.at[flat].get(mode="fill", fill_value=0)
+
+    return Nodes(
+        site=jnp.where(held[:, None], jnp.stack([flat // sites, flat % sites], axis=-1), -1),
+        mask=held,
+        features=gather(features),
+        histogram=gather(histogram.astype(jnp.uint8)),
+        sensed=gather(sensed),
+        edges=gather(bits.sum(axis=0, dtype=jnp.uint32)),
+    )
+
+
+def nearest(mask: Bool[Array, "S S"], here: Site, most: int) -> Bool[Array, "S S"]:
+    """Whole rings around `here` while they fit, and of the next ring the first in row-major order."""
+    sites = mask.shape[0]
+    if sites * sites <= most:
+        return mask
+    index = jnp.arange(sites, dtype=jnp.int32)
+    ring = jnp.maximum(jnp.abs(index - here[0])[:, None], jnp.abs(index - here[1])[None, :])
+    within = jnp.cumsum(jnp.zeros(sites, jnp.int32).at[ring].add(mask.astype(jnp.int32)))
+    last = (within <= most).sum(dtype=jnp.int32)
+    whole, part = mask & (ring < last), mask & (ring == last)
+    rank = jnp.cumsum(part.reshape(-1), dtype=jnp.int32).reshape(mask.shape)
+    return whole | (part & (rank <= most - whole.sum(dtype=jnp.int32)))
+
+
+def attention_mask(nodes: Nodes) -> Bool[Array, "M M"]:
+    """Who may attend to whom: itself, and the nodes at the other end of its edges."""
+    offset = nodes.site[None, :] - nodes.site[:, None]
+    near = (jnp.abs(offset) <= 2).all(axis=-1)
+    slot = jnp.where(near, 5 * offset[..., 0] + offset[..., 1] + SELF_SLOT, SELF_SLOT)
+    linked = (nodes.edges[:, None] >> slot.astype(jnp.uint32)) & 1 == 1
+    itself = jnp.eye(len(nodes.mask), dtype=bool)
+    return ((near & linked) | itself) & nodes.mask[:, None] & nodes.mask[None, :]
+
+
+def places(nodes: Nodes, site: Int32[Array, "*n 2"]) -> Int32[Array, "*n"]:
+    """The place of each site; -1 where it has none."""
+    wanted = site.reshape(-1, 1, 2)
+    same = (wanted == nodes.site[None]).all(axis=-1) & nodes.mask[None]
+    place = jnp.where(same.any(axis=-1), jnp.argmax(same, axis=-1), -1)
+    return place.astype(jnp.int32).reshape(site.shape[:-1])
+
+
+def candidate_sites(here: Site) -> Int32[Array, "K 2"]:
+    """The sites of the 25 slots, on the lattice or not."""
+    return here[None] + jnp.asarray(SLOT_OFFSETS)
+
+
+def rows_at(values: Float[Array, "M D"], place: Int32[Array, "*n"]) -> Float[Array, "*n D"]:
+    """The rows of some places, zero for -1. A product, because the gradient of a gather is slow on a GPU."""
+    chosen = jax.nn.one_hot(place, values.shape[0], dtype=values.dtype)
+    return jnp.matmul(chosen, values, precision=jax.lax.Precision.HIGHEST)

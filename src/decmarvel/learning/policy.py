@@ -1,0 +1,46 @@
+"""The learned planner: an actor behind the interface of every planner."""
+
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from decmarvel.config import Config
+from decmarvel.learning.actor import Actor
+from decmarvel.learning.networks import PLAIN, Compute
+from decmarvel.learning.nodes import bucket_for, compact, situation
+from decmarvel.learning.weights import Card, load_weights, read_card
+from decmarvel.observation import observe
+from decmarvel.planners.base import Planner
+from decmarvel.types import Key, LocalView, Proposal
+
+
+class LearnedPlanner(Planner):
+    """Chooses the most probable candidate, or draws one. It never turns home by itself: the guard does that."""
+
+    actor: Actor
+    greedy: bool = eqx.field(static=True, default=True)
+    compute: Compute = eqx.field(static=True, default=PLAIN)
+
+    def start(self, config: Config, sites: int) -> None:
+        ours, theirs = (config.heading_bins, config.window_bins), (self.actor.config.bins, self.actor.config.window)
+        if ours != theirs:
+            raise ValueError(f"this actor was made for (heading_bins, window_bins) = {theirs}, not {ours}")
+        return None
+
+    def propose(self, config: Config, key: Key, view: LocalView, memory: None) -> tuple[Proposal, None]:
+        """Eq. 1, greedy (ties to the lower index) or sampled."""
+        observation = observe(config, view)
+        nodes = compact(observation, bucket_for(observation.node_mask.shape[0]))
+        score = self.actor(nodes, situation(observation), self.compute)
+        flat = score.reshape(-1)
+        choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
+        return Proposal(score, observation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
+
+
+def load_actor(path: str | Path) -> tuple[Actor, Card]:
+    """A trained actor and its card. Whatever is wrong with the files is a `WeightsError` of one line."""
+    card = read_card(path, "actor")
+    like = eqx.filter_eval_shape(Actor, jax.random.key(0), card.network)
+    return load_weights(path, like), card

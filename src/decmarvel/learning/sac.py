@@ -1,0 +1,232 @@
+"""Discrete soft actor-critic: from a batch of transitions to better networks."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32
+
+from decmarvel.learning.actor import Actor
+from decmarvel.learning.critic import POLYAK_RATE, Critic, begin_post_head, polyak
+from decmarvel.learning.networks import Compute, NetworkConfig
+from decmarvel.learning.snapshot import Inputs
+from decmarvel.types import Key
+
+Metrics: TypeAlias = dict[str, Float32[Array, ""]]
+
+
+@dataclass(frozen=True)
+class SacSettings:
+    """The paper's method; rates and sizes are for a fast simulator."""
+
+    batch: int = 512
+    discount: float = 0.99
+    actor_rate: float = 3e-4
+    critic_rate: float = 3e-4
+    alpha_rate: float = 3e-4
+    first_log_alpha: float = -2.0
+    log_alpha_range: tuple[float, float] = (-4.0, 2.0)
+    entropy_share: float = 0.5
+    """The target entropy is this share of the largest possible one, log of the number of valid actions."""
+    polyak_rate: float = POLYAK_RATE
+    largest_gradient: float = 10.0
+    """Gradients are scaled down to this norm."""
+    dual_head: bool = True
+    """False (`no-dual-head`): one head for both phases."""
+
+
+class Batch(eqx.Module):
+    """Transitions as the networks read them. `n` of them."""
+
+    state: Inputs
+    action: Int32[Array, "n"]
+    reward: Float32[Array, "n"]
+    """Scaled."""
+    done: Bool[Array, "n"]
+    post: Bool[Array, "n"]
+    following: Inputs
+    following_post: Bool[Array, "n"]
+
+
+class Learner(eqx.Module):
+    """All that learning changes. The twins are one critic with a leading axis of two."""
+
+    actor: Actor
+    critics: Critic
+    targets: Critic
+    log_alpha: Float32[Array, ""]
+    actor_optimiser: optax.OptState
+    critic_optimiser: optax.OptState
+    alpha_optimiser: optax.OptState
+    post_begun: Bool[Array, ""]
+    """Whether the post head has been made from the pre head."""
+    updates: Int32[Array, ""]
+
+
+def optimiser(settings: SacSettings, rate: float) -> optax.GradientTransformation:
+    return optax.chain(optax.clip_by_global_norm(settings.largest_gradient), optax.adam(rate))
+
+
+def begin(settings: SacSettings, network: NetworkConfig, key: Key) -> Learner:
+    """Fresh networks; targets equal their critics."""
+    key_actor, key_critics = jax.random.split(key)
+    actor = Actor(key_actor, network)
+    critics = eqx.filter_vmap(lambda key: Critic(key, network))(jax.random.split(key_critics))
+    log_alpha = jnp.array(settings.first_log_alpha, jnp.float32)
+    return Learner(
+        actor=actor,
+        critics=critics,
+        targets=jax.tree.map(jnp.array, critics),
+        log_alpha=log_alpha,
+        actor_optimiser=optimiser(settings, settings.actor_rate).init(actor),
+        critic_optimiser=optimiser(settings, settings.critic_rate).init(critics),
+        alpha_optimiser=optimiser(settings, settings.alpha_rate).init(log_alpha),
+        post_begun=jnp.array(False),
+        updates=jnp.array(0, jnp.int32),
+    )
+
+
+def log_policy(actor: Actor, state: Inputs, compute: Compute) -> Float32[Array, "n A"]:
+    """Log-probabilities of all actions."""
+    each = jax.vmap(lambda nodes, situation: actor(nodes, situation, compute).reshape(-1))
+    return each(state.nodes, state.situation)
+
+
+def values(
+    settings: SacSettings, critics: Critic, state: Inputs, post: Bool[Array, "n"], compute: Compute
+) -> Float32[Array, "2 n A"]:
+    """Both critics' values of all actions, by the head of the state's phase (Eq. 14)."""
+
+    def one(critic: Critic) -> Float32[Array, "n 2 A"]:
+        each = jax.vmap(lambda nodes, situation: critic(nodes, situation, compute).reshape(2, -1))
+        return each(state.critic_nodes, state.situation)
+
+    both = eqx.filter_vmap(one)(critics)
+    second = (post if settings.dual_head else jnp.zeros_like(post))[None, :, None]
+    return jnp.where(second, both[:, :, 1], both[:, :, 0])
+
+
+def expectation(log_probability: Float32[Array, "n A"], value: Float32[Array, "n A"]) -> Float32[Array, "n"]:
+    """Mean of the actions' values under a policy. Actions that are not valid have no weight, whatever their value."""
+    weight = jnp.exp(log_probability)
+    return jnp.where(weight > 0, weight * value, 0.0).sum(axis=-1)
+
+
+def soft_value(
+    log_probability: Float32[Array, "n A"], value: Float32[Array, "2 n A"], alpha: Float32[Array, ""]
+) -> Float32[Array, "n"]:
+    """V(s') of the Bellman target: the twins' lesser value and the entropy, over all actions."""
+    return expectation(log_probability, value.min(axis=0) - alpha * log_probability)
+
+
+def critic_loss(
+    value: Float32[Array, "2 n A"], action: Int32[Array, "n"], target: Float32[Array, "n"]
+) -> Float32[Array, ""]:
+    """Eq. 13, the sum over the twins."""
+    taken = jnp.take_along_axis(value, action[None, :, None], axis=-1)[..., 0]
+    return ((taken - target[None]) ** 2).mean(axis=-1).sum()
+
+
+def actor_loss(
+    log_probability: Float32[Array, "n A"], value: Float32[Array, "2 n A"], alpha: Float32[Array, ""]
+) -> Float32[Array, ""]:
+    """What the policy lacks: alpha log pi - min Q, expected."""
+    return -soft_value(log_probability, value, alpha).mean()
+
+
+def temperature_loss(
+    settings: SacSettings,
+    log_alpha: Float32[Array, ""],
+    log_probability: Float32[Array, "n A"],
+    valid: Int32[Array, "n"],
+) -> Float32[Array, ""]:
+    """Alpha falls where the entropy is above its target of 0.5 log |A|, and rises below."""
+    entropy = expectation(log_probability, -log_probability)
+    wanted = settings.entropy_share * jnp.log(jnp.maximum(valid, 1).astype(jnp.float32))
+    return (jnp.exp(log_alpha) * (entropy - wanted)).mean()
+
+
+def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
+    """One step of critics, actor, temperature and targets, all from the networks as they were."""
+    learner = begin_phase(settings, learner, batch.post.any())
+    alpha = jnp.exp(learner.log_alpha)
+    next_log = log_policy(learner.actor, batch.following, compute)
+    next_value = values(settings, learner.targets, batch.following, batch.following_post, compute)
+    ahead = soft_value(next_log, next_value, alpha)
+    target = batch.reward + settings.discount * jnp.where(batch.done, 0.0, ahead)
+    target = jax.lax.stop_gradient(target)
+
+    def of_critics(critics: Critic) -> tuple[Float32[Array, ""], Float32[Array, "2 n A"]]:
+        value = values(settings, critics, batch.state, batch.post, compute)
+        return critic_loss(value, batch.action, target), value
+
+    (loss_q, value), gradient_q = jax.value_and_grad(of_critics, has_aux=True)(learner.critics)
+
+    def of_actor(actor: Actor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
+        log_probability = log_policy(actor, batch.state, compute)
+        return actor_loss(log_probability, jax.lax.stop_gradient(value), alpha), log_probability
+
+    (loss_pi, log_probability), gradient_pi = jax.value_and_grad(of_actor, has_aux=True)(learner.actor)
+    valid = batch.state.situation.action_mask.sum(axis=(-2, -1)).astype(jnp.int32)
+    loss_alpha, gradient_alpha = jax.value_and_grad(
+        lambda log_alpha: temperature_loss(settings, log_alpha, jax.lax.stop_gradient(log_probability), valid)
+    )(learner.log_alpha)
+
+    critics, critic_optimiser = step(
+        settings, settings.critic_rate, gradient_q, learner.critic_optimiser, learner.critics
+    )
+    actor, actor_optimiser = step(settings, settings.actor_rate, gradient_pi, learner.actor_optimiser, learner.actor)
+    log_alpha, alpha_optimiser = step(
+        settings, settings.alpha_rate, gradient_alpha, learner.alpha_optimiser, learner.log_alpha
+    )
+    taken = jnp.take_along_axis(value, batch.action[None, :, None], axis=-1)[..., 0].min(axis=0)
+    post = batch.post.astype(jnp.float32)
+    metrics = {
+        "loss/critic": loss_q,
+        "loss/actor": loss_pi,
+        "loss/temperature": loss_alpha,
+        "policy/entropy": expectation(log_probability, -log_probability).mean(),
+        "policy/alpha": alpha,
+        "value/pre": (taken * (1 - post)).sum() / jnp.maximum((1 - post).sum(), 1.0),
+        "value/post": (taken * post).sum() / jnp.maximum(post.sum(), 1.0),
+        "value/target": target.mean(),
+        "gradient/critic": optax.tree.norm(gradient_q),
+        "gradient/actor": optax.tree.norm(gradient_pi),
+    }
+    return Learner(
+        actor=actor,
+        critics=critics,
+        targets=polyak(learner.targets, critics, settings.polyak_rate),
+        log_alpha=jnp.clip(log_alpha, *settings.log_alpha_range),
+        actor_optimiser=actor_optimiser,
+        critic_optimiser=critic_optimiser,
+        alpha_optimiser=alpha_optimiser,
+        post_begun=learner.post_begun,
+        updates=learner.updates + 1,
+    ), metrics
+
+
+def begin_phase(settings: SacSettings, learner: Learner, arrived: Bool[Array, ""]) -> Learner:
+    """Make the post heads from the pre heads when the first samples after completion arrive."""
+    if not settings.dual_head:
+        return learner
+    now = arrived & ~learner.post_begun
+
+    def begun(critic: Critic) -> Critic:
+        return jax.tree.map(lambda new, old: jnp.where(now, new, old), begin_post_head(critic), critic)
+
+    return eqx.tree_at(
+        lambda old: (old.critics, old.targets, old.post_begun),
+        learner,
+        (begun(learner.critics), begun(learner.targets), learner.post_begun | arrived),
+    )
+
+
+def step(settings: SacSettings, rate: float, gradient, state: optax.OptState, parameters):  # type: ignore[no-untyped-def]
+    """One step of an optimiser."""
+    with jax.numpy_dtype_promotion("standard"):  # Optax mixes types
+        change, state = optimiser(settings, rate).update(gradient, state, parameters)
+    return optax.apply_updates(parameters, change), state

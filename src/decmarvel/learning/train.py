@@ -1,0 +1,199 @@
+"""The training loop: fly, remember, learn, without leaving the device."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32
+
+from decmarvel.config import Config
+from decmarvel.environment import Fleet, reset, views
+from decmarvel.learning import sac
+from decmarvel.learning.collect import Airspace, CollectSettings, Gathered, Maps, decide_all, renew, take_off_all
+from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, target_m
+from decmarvel.learning.networks import Compute, NetworkConfig
+from decmarvel.learning.nodes import Nodes
+from decmarvel.learning.privileged_nodes import true_graph, unprivileged_nodes
+from decmarvel.learning.replay import Replay, create, sample
+from decmarvel.learning.reward import RewardSettings
+from decmarvel.learning.sac import Batch, Learner, Metrics, SacSettings
+from decmarvel.learning.scale import Spread, scaled
+from decmarvel.learning.snapshot import Inputs, Snapshot, decode, decode_inputs, encode
+from decmarvel.observation import observe
+from decmarvel.privileged import privileged_view
+from decmarvel.types import Key
+from decmarvel.worlds import generate
+from decmarvel.worlds.place import place_all
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Everything that makes a training run what it is."""
+
+    maps: int = 2048
+    """Generated training buildings."""
+    capacity: int = 400_000
+    """Rows of the memory."""
+    first_rows: int = 20_000
+    """Learning begins when the memory holds this many transitions."""
+    updates: int = 16
+    """Each round, after `collect.renew_every` decisions of every mission."""
+    privileged: bool = True
+    """False (`no-top`): the critics see no more than the actor."""
+    collect: CollectSettings = field(default_factory=CollectSettings)
+    rewards: RewardSettings = field(default_factory=RewardSettings)
+    curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
+    sac: SacSettings = field(default_factory=SacSettings)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+
+FAST = TrainSettings()
+PRESETS: dict[str, TrainSettings] = {
+    "fast": FAST,
+    "no-top": replace(FAST, privileged=False),
+    "no-curriculum": replace(FAST, curriculum=replace(FAST.curriculum, adaptive=False)),
+    "no-dual-head": replace(FAST, sac=replace(FAST.sac, dual_head=False)),
+}
+
+
+class Training(eqx.Module):
+    """The whole state of a run. Saved and loaded, it goes on as if nothing had happened."""
+
+    air: Airspace
+    replay: Replay[Snapshot]
+    spread: Spread
+    curriculum: Curriculum
+    learner: Learner
+    key: Key
+    rounds: Int32[Array, ""]
+
+
+class Round(eqx.Module):
+    """What one round did, for the log."""
+
+    gathered: Gathered
+    """Sums over the decisions of the round."""
+    metrics: Metrics
+    """Means over its updates; zero before learning begins."""
+    learned: Int32[Array, ""]
+    """Updates made."""
+    target_m: Float32[Array, ""]
+    remembered: Int32[Array, ""]
+
+
+def training_maps(config: Config, count: int, first: int = 0) -> Maps:
+    """Generated buildings of the training series."""
+    world = place_all([generate("indoor", "train", first + index, config.cell_m) for index in range(count)], config)
+    return Maps(world, jax.lax.map(lambda world: true_graph(config, world), world, batch_size=64))
+
+
+def prepare(config: Config, settings: TrainSettings, maps: Maps, key: Key) -> Training:
+    """A run before its first round."""
+    key_learner, key_air, key_rounds = jax.random.split(key, 3)
+    curriculum = Curriculum.begin(settings.curriculum)
+    return Training(
+        air=take_off_all(config, settings.collect, settings.curriculum, curriculum, maps, key_air),
+        replay=create(
+            settings.capacity, settings.collect.missions, settings.collect.robots, example(config, settings, maps)
+        ),
+        spread=Spread.none(),
+        curriculum=curriculum,
+        learner=sac.begin(settings.sac, settings.network, key_learner),
+        key=key_rounds,
+        rounds=jnp.array(0, jnp.int32),
+    )
+
+
+def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
+    """What one row of the memory looks like."""
+
+    def first(maps: Maps) -> Snapshot:
+        world, truth = jax.tree.map(lambda leaf: leaf[0], (maps.world, maps.truth))
+        state = reset(config, jax.random.key(0), world, Fleet.of(settings.collect.robots, 1.0))
+        observation = observe(config, jax.tree.map(lambda leaf: leaf[0], views(config, state)))
+        number = jnp.array(0, jnp.int32)
+        privileged = privileged_view(config, state, number)
+        return encode(config, truth, number, observation, privileged, settings.collect.bucket)
+
+    shapes = jax.eval_shape(first, maps)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=4)
+def play_round(
+    config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training
+) -> tuple[Training, Round]:
+    """Some decisions of every mission, then some updates."""
+    actor = training.learner.actor
+
+    def decide(
+        carry: tuple[Airspace, Replay[Snapshot], Spread], _: None
+    ) -> tuple[tuple[Airspace, Replay[Snapshot], Spread], Gathered]:
+        air, replay, spread, gathered = decide_all(
+            config, settings.collect, settings.rewards, compute, actor, maps, *carry
+        )
+        return (air, replay, spread), gathered
+
+    start = (training.air, training.replay, training.spread)
+    (air, replay, spread), gathered = jax.lax.scan(decide, start, None, length=settings.collect.renew_every)
+    air, curriculum = renew(config, settings.collect, settings.curriculum, training.curriculum, maps, air)
+    key = jax.random.fold_in(training.key, training.rounds)
+
+    def improve(learner: Learner, key: Key) -> tuple[Learner, Metrics]:
+        return sac.update(settings.sac, learner, make_batch(config, settings, maps, replay, spread, key), compute)
+
+    def study(learner: Learner) -> tuple[Learner, Metrics]:
+        learner, metrics = jax.lax.scan(improve, learner, jax.random.split(key, settings.updates))
+        return learner, {name: values.mean() for name, values in metrics.items()}
+
+    shapes = jax.eval_shape(study, training.learner)[1]
+    ready = replay.complete >= settings.first_rows
+    learner, metrics = jax.lax.cond(
+        ready,
+        study,
+        lambda learner: (learner, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)),
+        training.learner,
+    )
+    return Training(air, replay, spread, curriculum, learner, training.key, training.rounds + 1), Round(
+        gathered=jax.tree.map(lambda leaf: leaf.sum(axis=0), gathered),
+        metrics=metrics,
+        learned=jnp.where(ready, settings.updates, 0).astype(jnp.int32),
+        target_m=target_m(settings.curriculum, curriculum),
+        remembered=replay.complete,
+    )
+
+
+def make_batch(
+    config: Config, settings: TrainSettings, maps: Maps, replay: Replay[Snapshot], spread: Spread, key: Key
+) -> Batch:
+    """Transitions drawn from the memory, as the networks read them."""
+    drawn = sample(replay, key, settings.sac.batch)
+    return Batch(
+        state=read(config, settings, maps, drawn.state),
+        action=drawn.action,
+        reward=scaled(spread, drawn.reward),
+        done=drawn.done,
+        post=drawn.post,
+        following=read(config, settings, maps, drawn.following),
+        following_post=drawn.following_post,
+    )
+
+
+def read(config: Config, settings: TrainSettings, maps: Maps, snapshots: Snapshot) -> Inputs:
+    inputs = decode_inputs(config, maps.truth, snapshots)
+    if settings.privileged:
+        return inputs
+
+    def own(snapshot: Snapshot) -> Nodes:
+        truth = jax.tree.map(lambda leaf: leaf[snapshot.map], maps.truth)
+        return unprivileged_nodes(decode(config, truth, snapshot)[0], settings.collect.bucket)
+
+    return eqx.tree_at(lambda i: i.critic_nodes, inputs, jax.vmap(own)(snapshots))
+
+
+def finite(round_: Round) -> bool:
+    """Whether every loss and value of a round is a number."""
+    return all(bool(np.isfinite(value)) for value in jax.device_get(list(round_.metrics.values())))

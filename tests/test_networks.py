@@ -1,0 +1,594 @@
+"""The networks against loops over plain arrays, and what must not change their answers."""
+
+import dataclasses
+import hashlib
+import json
+from functools import cache, partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import network_oracles
+import oracles
+from cases import SITES, SMALL, draw_case
+from decmarvel import cli
+from decmarvel.config import Config
+from decmarvel.environment import Fleet, views
+from decmarvel.learning.actor import IMPOSSIBLE, Actor
+from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
+from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig, attend
+from decmarvel.learning.nodes import attention_mask, bucket_for, candidate_sites, compact, places, rows_at, situation
+from decmarvel.learning.policy import LearnedPlanner, load_actor
+from decmarvel.learning.privileged_nodes import privileged_nodes, true_graph, unprivileged_nodes
+from decmarvel.learning.weights import (
+    Card,
+    Evaluation,
+    WeightsError,
+    card_path,
+    load_weights,
+    named_arrays,
+    read_card,
+    save_weights,
+)
+from decmarvel.mission import decide, run_mission, take_off
+from decmarvel.observation import observe
+from decmarvel.planners.random import RandomPlanner
+from decmarvel.privileged import privileged_view
+
+ROBOTS, SIZE = 4, SITES[SMALL]
+ALL = SIZE * SIZE
+SEEDS = (3, 9)
+seeds = pytest.mark.parametrize("seed", SEEDS)
+TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
+
+
+@partial(jax.jit, static_argnums=0)
+def observe_all(config, state):
+    privileged = jax.vmap(lambda number: privileged_view(config, state, number))(jnp.arange(ROBOTS, dtype=jnp.int32))
+    return jax.vmap(lambda view: observe(config, view))(views(config, state)), privileged
+
+
+@cache
+def missions(seed):
+    """(state, observations, privileged views) at take-off and after some decisions of the random planner."""
+    planner, case = RandomPlanner(), draw_case(SMALL, seed)
+    fleet = Fleet.of(ROBOTS, 80.0)
+    flight = jax.jit(take_off, static_argnums=(0, 1))(SMALL, planner, jax.random.key(seed), case.world, fleet)
+    step, found = jax.jit(decide, static_argnums=(0, 1)), []
+    for decision in range(13):
+        if decision in (0, 4, 12):
+            found.append((flight.state, *observe_all(SMALL, flight.state)))
+        flight, _ = step(SMALL, planner, flight)
+    return found
+
+
+def of(tree, number):
+    return jax.tree.map(lambda leaf: leaf[number], tree)
+
+
+def plain(tree):
+    return jax.tree.map(np.asarray, tree)
+
+
+def one_each(seed):
+    """(state, observation, privileged view) of another robot at each moment."""
+    for turn, (state, observations, privileged) in enumerate(missions(seed)):
+        number = (turn + seed) % ROBOTS
+        yield state, of(observations, number), of(privileged, number)
+
+
+def stirred(network, seed):
+    """Random weights everywhere, also where a new network has ones and zeros."""
+    leaves, structure = jax.tree.flatten(network)
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    moved = [leaf + 0.1 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
+    return jax.tree.unflatten(structure, moved)
+
+
+@cache
+def actor(identity=False):
+    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity)), 1)
+
+
+@cache
+def critic():
+    return stirred(Critic(jax.random.key(2), NetworkConfig()), 3)
+
+
+def parameters(network):
+    return {name: np.asarray(leaf, float) for name, leaf in named_arrays(network).items()}
+
+
+apply = eqx.filter_jit(lambda network, nodes, where, compute=PLAIN: network(nodes, where, compute))
+embed = eqx.filter_jit(lambda network, nodes: network.graph(nodes))
+pack = jax.jit(lambda observation, bucket: (compact(observation, bucket), situation(observation)), static_argnums=1)
+apply_all = eqx.filter_jit(lambda network, nodes, where: jax.vmap(network)(nodes, where))
+pack_all = jax.jit(jax.vmap(lambda observation: (compact(observation, ALL), situation(observation))))
+mask_of, places_of = jax.jit(attention_mask), jax.jit(places)
+true_of = jax.jit(true_graph, static_argnums=0)
+privileged_of = jax.jit(privileged_nodes, static_argnums=(0, 4))
+
+
+def close(found, expected, tolerance=1e-4):
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@seeds
+@pytest.mark.parametrize("bucket", [ALL + 7, ALL, 10, 1])
+def test_nodes_equal_oracle(seed, bucket):
+    """Which sites get a place, what stands there, who may attend to whom, and where a site is."""
+    for _, observation, _ in one_each(seed):
+        nodes, raw = pack(observation, bucket)[0], plain(observation)
+        here = tuple(raw.site)
+        sites = network_oracles.kept_sites(raw.node_mask, here, bucket)
+        assert here in sites
+        count = len(sites)
+        np.testing.assert_array_equal(nodes.mask, np.arange(bucket) < count)
+        np.testing.assert_array_equal(nodes.site[:count], sites)
+        assert (nodes.site[count:] == -1).all()
+        for place, site in enumerate(sites):
+            np.testing.assert_array_equal(nodes.features[place], raw.node_features[site])
+            np.testing.assert_array_equal(nodes.histogram[place], raw.histogram[site])
+            np.testing.assert_array_equal(nodes.sensed[place], raw.sensed[site])
+            assert nodes.edges[place] == sum(1 << slot for slot in range(25) if raw.edge[slot][site])
+        for padding in (nodes.features, nodes.histogram, nodes.sensed, nodes.edges):
+            assert not np.asarray(padding[count:]).any()
+        expected = np.zeros((bucket, bucket), bool)
+        for place, near in enumerate(network_oracles.neighbourhoods(sites, raw.edge)):
+            expected[place, near] = True
+        np.testing.assert_array_equal(mask_of(nodes), expected)
+        asked = [(i, j) for i in range(-2, SIZE + 2) for j in range(-2, SIZE + 2)]
+        found = places_of(nodes, jnp.asarray(asked, jnp.int32))
+        np.testing.assert_array_equal(found, [sites.index(site) if site in sites else -1 for site in asked])
+
+
+def test_buckets():
+    assert [bucket_for(sites) for sites in (8, 12, 16, 24, 32, 104)] == [64, 144, 256, 384, 512, 512]
+
+
+@eqx.filter_jit
+def steps(network, nodes, where):
+    """What the oracle calls graph, tokens, fusion, context, action, cross, policy."""
+    z = network.graph(nodes)
+    tau = network.tokens(where.tokens, where.token_mask)
+    fused = network.fused_tokens(nodes, z, where)
+    zeta, rho = network.context(nodes, z, where), network.action(nodes, z, where)
+    tokens, mask = fused.reshape(-1, 128), where.token_mask.reshape(-1)
+    crossed = network.cross(rho.reshape(75, 128), tokens, mask).reshape(25, 3, 128)
+    return z, tau, fused, zeta, rho, crossed, network(nodes, where)
+
+
+@seeds
+def test_every_step_of_the_actor_equals_oracle(seed):
+    """Eq. 1 and 10 to 12, with everything in the bucket."""
+    p, seen = parameters(actor()), 0
+    for _, observation, _ in one_each(seed):
+        (nodes, where), raw = pack(observation, ALL), plain(observation)
+        z, tau, fused, zeta, rho, crossed, policy = plain(steps(actor(), nodes, where))
+        wanted = network_oracles.actor(p, raw, ALL)
+        count = len(wanted["graph"])
+        close(z[:count], list(wanted["graph"].values()))
+        assert not z[count:].any()
+        assert not tau[~raw.token_mask].any()
+        for (mate, age), token in wanted["tokens"].items():
+            close(tau[mate, age], token)
+            close(fused[mate, age], wanted["fusion"][mate, age])
+            seen += 1
+        for found, name in zip((zeta, rho, crossed, policy), ("context", "action", "cross", "policy"), strict=True):
+            close(found, wanted[name])
+        assert (np.abs(crossed - rho).max() > 0.01) == bool(wanted["tokens"])
+        if raw.action_mask.sum() > 3:
+            assert wanted["policy"][raw.action_mask].std() > 0.01  # the comparison is of something
+    assert seen > 0
+
+
+@seeds
+@pytest.mark.parametrize("identity", [False, True])
+def test_actor_in_a_small_bucket_equals_oracle(seed, identity):
+    """Nodes left out, and the extension."""
+    network, p = actor(identity), parameters(actor(identity))
+    for _, observation, _ in one_each(seed):
+        wanted = network_oracles.actor(p, plain(observation), 10, identity)
+        close(apply(network, *pack(observation, 10)), wanted["policy"])
+
+
+@seeds
+@pytest.mark.parametrize("top", [True, False])
+def test_critic_equals_oracle(seed, top):
+    """Both heads of Eq. 14 over the nodes of Eq. 15."""
+    network, p = critic(), parameters(critic())
+    for state, observation, privileged in one_each(seed):
+        truth = true_of(SMALL, state.world)
+        edge, start = np.asarray(truth.edge), tuple(np.asarray(state.world.start).tolist())
+        linked = {(int(i), int(j)) for i, j in np.argwhere(truth.linked)}
+        assert linked == network_oracles.linked_sites(edge, start)
+        for bucket in (ALL, 10):
+            if top:
+                nodes = privileged_of(SMALL, truth, observation, privileged, bucket)
+            else:
+                nodes = unprivileged_nodes(observation, bucket)
+            found = apply(network, nodes, situation(observation))
+            expected = network_oracles.critic(
+                p, plain(observation), plain(privileged), edge, start, SMALL.spacing_m, bucket, top
+            )
+            close(found, expected)
+
+
+@seeds
+def test_privileged_nodes_equal_oracle(seed):
+    """All fourteen features of Eq. 15's nodes; true edges as of a robot that knows everything."""
+    alone = 0
+    for state, observations, privileged in missions(seed):
+        truth = true_of(SMALL, state.world)
+        known = np.where(state.world.free, 1, 2).astype(np.uint8)
+        np.testing.assert_array_equal(truth.edge, oracles.edges(SMALL, known))
+        for number in range(ROBOTS):
+            observation, seen = of(observations, number), of(privileged, number)
+            nodes = privileged_of(SMALL, truth, observation, seen, ALL)
+            raw, raw_seen = plain(observation), plain(seen)
+            for place in range(int(nodes.mask.sum())):
+                site = tuple(int(v) for v in nodes.site[place])
+                expected = network_oracles.privileged_features(raw, raw_seen, SMALL.spacing_m, site)
+                close(nodes.features[place], expected, 1e-6)
+                alone += expected[12] > 0
+    assert alone > 0
+
+
+def test_phases_and_targets():
+    network = critic()
+    values = jnp.arange(150, dtype=jnp.float32).reshape(2, 25, 3)
+    np.testing.assert_array_equal(by_phase(values, jnp.array(False)), values[0])
+    np.testing.assert_array_equal(by_phase(values, jnp.array(True)), values[1])
+    copied = begin_post_head(network)
+    for one, two in zip(jax.tree.leaves(copied.pre), jax.tree.leaves(copied.post), strict=True):
+        np.testing.assert_array_equal(one, two)
+        assert one.unsafe_buffer_pointer() != two.unsafe_buffer_pointer()
+    assert (copied.post.value.weight != network.post.value.weight).any()
+    other = stirred(network, 9)
+    followed = polyak(network, other)
+    for old, new, found in zip(*map(jax.tree.leaves, (network, other, followed)), strict=True):
+        close(found, 0.997 * old + 0.003 * new, 1e-6)
+    assert named_arrays(followed).keys() == named_arrays(network).keys()
+
+
+@seeds
+def test_what_is_masked_changes_nothing(seed):
+    """Padding, unseen tokens and the headings of invalid actions may hold anything."""
+    for _, observation, _ in one_each(seed):
+        nodes, where = pack(observation, ALL)
+        expected = apply(actor(), nodes, where)
+        junk = dataclasses.replace(
+            nodes,
+            site=jnp.where(nodes.mask[:, None], nodes.site, where.site[None]),
+            features=jnp.where(nodes.mask[:, None], nodes.features, jnp.nan),
+            histogram=jnp.where(nodes.mask[:, None], nodes.histogram, 255).astype(jnp.uint8),
+            sensed=nodes.sensed | ~nodes.mask[:, None],
+            edges=jnp.where(nodes.mask, nodes.edges, 2**25 - 1).astype(jnp.uint32),
+        )
+        bins = jnp.where(where.action_mask, where.heading_bin, (where.heading_bin + 11) % 36)
+        unseen = dataclasses.replace(
+            where,
+            tokens=jnp.where(where.token_mask[..., None], where.tokens, jnp.nan),
+            token_site=jnp.where(where.token_mask[..., None], where.token_site, where.site[None, None]),
+            heading_bin=bins,
+        )
+        close(apply(actor(), junk, unseen), expected, 1e-6)
+        assert not where.token_mask.all()
+        assert not nodes.mask.all()
+
+
+@seeds
+def test_order_and_bucket_change_nothing(seed):
+    """The places of nodes, the order of teammates, and the size of the bucket."""
+    rng = np.random.default_rng(seed)
+    for _, observation, _ in one_each(seed):
+        nodes, where = pack(observation, ALL)
+        expected = apply(actor(), nodes, where)
+        order, mates = rng.permutation(ALL), rng.permutation(ROBOTS)
+        mixed = jax.tree.map(lambda leaf, order=order: leaf[order], nodes)
+        close(apply(actor(), mixed, where), expected, 1e-5)
+        close(embed(actor(), mixed), embed(actor(), nodes)[order], 1e-5)
+        others = dataclasses.replace(
+            where, tokens=where.tokens[mates], token_mask=where.token_mask[mates], token_site=where.token_site[mates]
+        )
+        close(apply(actor(), nodes, others), expected, 1e-5)
+        close(apply(actor(), *pack(observation, ALL + 48)), expected, 1e-5)
+
+
+@seeds
+def test_probabilities(seed):
+    """They sum to one over the valid actions; the others have none. Batches give what single robots do."""
+    for _, observations, _ in missions(seed):
+        nodes, where = pack_all(observations)
+        found = np.asarray(apply_all(actor(), nodes, where))
+        close(found[1], apply(actor(), of(nodes, 1), of(where, 1)), 1e-5)
+        for number in range(ROBOTS):
+            valid = np.asarray(where.action_mask[number])
+            assert (found[number][~valid] == IMPOSSIBLE).all()
+            if valid.any():
+                np.testing.assert_allclose(np.exp(found[number][valid]).sum(), 1, atol=1e-5)
+
+
+def lonely(where):
+    return dataclasses.replace(where, token_mask=jnp.zeros_like(where.token_mask))
+
+
+def test_nobody_seen_adds_zero():
+    _, observation, _ = next(iter(one_each(9)))
+    nodes, where = pack(observation, ALL)
+    where = lonely(where)
+
+    @eqx.filter_jit
+    def without(network):
+        z = network.graph(nodes)
+        rho = network.action(nodes, z, where)
+        return network.pointer(network.context(nodes, z, where), rho, where.action_mask)
+
+    close(apply(actor(), nodes, where), without(actor()), 1e-5)
+
+
+@eqx.filter_jit
+def gradients(network, nodes, where, compute):
+    def loss(network):
+        return jnp.where(where.action_mask, network(nodes, where, compute), 0.0).sum()
+
+    return eqx.filter_value_and_grad(loss)(network)
+
+
+@pytest.mark.parametrize("case", ["usual", "nobody seen", "one node", "no action", "no node"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_are_finite(case, dtype):
+    """Also where attention has nothing to attend to."""
+    *_, (_, observation, _) = one_each(9)
+    nodes, where = pack(observation, ALL)
+    here = (nodes.site == where.site[None]).all(axis=-1)
+    if case == "nobody seen":
+        where = lonely(where)
+    if case == "no action":
+        where = dataclasses.replace(where, action_mask=jnp.zeros_like(where.action_mask))
+    if case in ("one node", "no node"):
+        nodes = dataclasses.replace(nodes, mask=here & (case == "one node"))
+    with jax.numpy_dtype_promotion("standard"):  # JAX itself promotes in the gradient of bfloat16 attention
+        value, found = gradients(actor(), nodes, where, Compute(dtype))
+    assert jnp.isfinite(value)
+    for name, leaf in named_arrays(found).items():
+        assert leaf.dtype == jnp.float32
+        assert jnp.isfinite(leaf).all(), name
+    touched = {name.split(".")[0] for name, leaf in named_arrays(found).items() if (leaf != 0).any()}
+    everything = {"graph", "tokens", "fusion", "context", "action", "cross", "pointer"}
+    untouched = {"nobody seen": {"tokens", "fusion", "cross"}, "no action": everything, "no node": {"graph"}}
+    assert where.token_mask.any() == (case != "nobody seen")
+    assert touched == everything - untouched.get(case, set())
+
+
+def test_attention_to_nothing_is_zero():
+    x = jax.random.normal(jax.random.key(0), (3, 2, 4))
+    mask = jnp.array([[True, False, True], [False, False, False], [False, True, False]])
+    found = jax.jit(attend)(x, x, x, mask)
+    assert (found[1] == 0).all()
+    np.testing.assert_array_equal(found[2], x[1])
+    slopes = jax.jit(jax.grad(lambda x: attend(x, x, x, jnp.zeros_like(mask)).sum()))(x)
+    assert (slopes == 0).all()
+
+
+def test_the_batching_of_flash_attention(monkeypatch):
+    """With plain attention in the place of cuDNN's, which needs a GPU: values and gradients, once and twice mapped."""
+    usual = jax.nn.dot_product_attention
+    monkeypatch.setattr(jax.nn, "dot_product_attention", lambda *a, implementation, **rest: usual(*a, **rest))
+    shape = (2, 3, 5, 2, 4)
+    query, key, value = jax.random.normal(jax.random.key(0), (3, *shape))
+    mask = jax.random.uniform(jax.random.key(1), (3, 5, 5)) < 0.4  # shared by the outer axis
+
+    def loss(query, key, value, kernel):
+        def one(query, key, value, mask):
+            return attend(query, key, value, mask, kernel)
+
+        found = jax.vmap(jax.vmap(one), in_axes=(0, 0, 0, None))(query, key, value, mask)
+        return (found**2).sum(), found
+
+    for argument in (0, 1, 2):
+        slope = jax.jit(jax.grad(loss, argument, has_aux=True), static_argnums=3)
+        expected, found = slope(query, key, value, "xla"), slope(query, key, value, "cudnn")
+        close(found[0], expected[0], 1e-5)
+        close(found[1], expected[1], 1e-5)
+
+
+def test_places_that_are_none_have_zero_rows():
+    values = jax.random.normal(jax.random.key(0), (7, 5))
+    found = rows_at(values, jnp.array([[3, -1], [0, 6]], jnp.int32))
+    np.testing.assert_array_equal(found, np.stack([[values[3], np.zeros(5)], [values[0], values[6]]]))
+    assert candidate_sites(jnp.array([4, 7], jnp.int32))[12].tolist() == [4, 7]
+
+
+@seeds
+def test_half_precision_is_close(seed):
+    """bfloat16 has two to three digits."""
+    for _, observation, _ in one_each(seed):
+        nodes, where = pack(observation, ALL)
+        full, half = (apply(actor(), nodes, where, Compute(dtype)) for dtype in ("float32", "bfloat16"))
+        assert half.dtype == jnp.float32
+        valid = np.asarray(where.action_mask)
+        np.testing.assert_allclose(half[valid], full[valid], atol=0.2)
+        np.testing.assert_allclose(np.exp(half), np.exp(full), atol=0.02)
+        values = [
+            apply(critic(), unprivileged_nodes(observation, ALL), where, Compute(d)) for d in ("float32", "bfloat16")
+        ]
+        np.testing.assert_allclose(values[1], values[0], atol=0.1 * float(values[0].std()) + 0.02)
+
+
+def test_a_learned_planner_flies_and_everybody_gets_home():
+    planner = LearnedPlanner(Actor(jax.random.key(0), dataclasses.replace(TINY, identity=True)))
+    fly = eqx.filter_jit(run_mission)
+    for seed in (3, 8):
+        world = draw_case(SMALL, seed).world
+        outcome = fly(SMALL, planner, jax.random.key(seed), world, Fleet.of(ROBOTS, 40.0), SMALL.max_decisions(40.0))
+        assert outcome.home.all()
+        assert outcome.stranded == 0
+        assert outcome.decisions > 2
+
+
+@eqx.filter_jit
+def propose(planner, config, key, state):
+    return jax.vmap(lambda view: planner.propose(config, key, view, None)[0])(views(config, state))
+
+
+@seeds
+def test_choices_and_headings(seed):
+    """Greedy takes the most probable, the lower index if equal; draws are valid and differ."""
+    greedy, drawn = (LearnedPlanner(actor(), wanted) for wanted in (True, False))
+    for state, observations, _ in missions(seed):
+        proposals = propose(greedy, SMALL, jax.random.key(0), state)
+        draws = [propose(drawn, SMALL, jax.random.key(number), state) for number in range(12)]
+        np.testing.assert_array_equal(proposals.heading, 10 * observations.heading_bin)
+        for number in range(ROBOTS):
+            score = np.asarray(proposals.score[number]).reshape(-1)
+            assert proposals.choice[number] == np.flatnonzero(score == score.max())[0]
+            np.testing.assert_array_equal(draws[0].score[number].reshape(-1), score)
+            valid = np.asarray(observations.action_mask[number]).reshape(-1)
+            choices = {int(draw.choice[number]) for draw in draws}
+            if valid.any():
+                assert all(valid[choice] for choice in choices)
+                assert len(choices) > 1
+
+
+@seeds
+def test_the_truth_changes_nothing_for_the_actor(seed):
+    """Nor do teammates' maps; the critic, on the other hand, is told."""
+    planner, (state, *_) = LearnedPlanner(actor()), missions(seed)[1]
+    me, size = 1, ROBOTS
+    own = jnp.arange(size) == me
+    elsewhere = jnp.where(own[:, None, None], state.robots.belief, 0).astype(jnp.uint8)
+    changed = eqx.tree_at(lambda s: (s.world.free, s.robots.belief), state, (~state.world.free, elsewhere))
+    before, after = (propose(planner, SMALL, jax.random.key(0), s) for s in (state, changed))
+    for one, two in zip(jax.tree.leaves(of(before, me)), jax.tree.leaves(of(after, me)), strict=True):
+        np.testing.assert_array_equal(one, two)
+    told = []
+    for each in (state, changed):
+        observations, privileged = observe_all(SMALL, each)
+        told.append(
+            privileged_of(SMALL, true_of(SMALL, state.world), of(observations, me), of(privileged, me), ALL).features
+        )
+    np.testing.assert_array_equal(told[0][:, :9], told[1][:, :9])
+    assert (told[0] != told[1]).any()
+
+
+def test_an_actor_for_other_headings_is_refused():
+    planner = LearnedPlanner(Actor(jax.random.key(0), TINY))
+    assert planner.start(SMALL, SIZE) is None
+    with pytest.raises(ValueError, match=r"made for .*\(36, 13\), not \(24, 13\)"):
+        planner.start(Config(heading_bins=24), SIZE)
+
+
+CARD = Card("actor", TINY, 7, 12.5, (Evaluation("indoor heldout", 4, 720.0, 100, 0.94, 398.0, 0.083),))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "policy.safetensors"
+    save_weights(path, Actor(jax.random.key(0), TINY), CARD)
+    return path
+
+
+def test_weights_round_trip(saved):
+    network, card = load_actor(saved)
+    assert card == CARD
+    expected = Actor(jax.random.key(0), TINY)
+    assert eqx.tree_equal(network, expected)
+    for name, leaf in named_arrays(expected).items():
+        np.testing.assert_array_equal(named_arrays(network)[name], leaf)
+    assert sorted(file.name for file in saved.parent.iterdir()) == ["policy.json", "policy.safetensors"]
+    assert "graph.layers.0.attention.query.weight" in named_arrays(network)
+    other = saved.with_name("critic.safetensors")
+    save_weights(other, Critic(jax.random.key(1), TINY), dataclasses.replace(CARD, kind="critic", evaluation=()))
+    like = eqx.filter_eval_shape(Critic, jax.random.key(0), TINY)
+    assert eqx.tree_equal(load_weights(other, like), Critic(jax.random.key(1), TINY))
+    assert read_card(other, "critic").evaluation == ()
+
+
+def rewrite(path, **changes):
+    fields = json.loads(card_path(path).read_text())
+    card_path(path).write_text(json.dumps(fields | changes))
+
+
+def widen(path):
+    rewrite(path, network=dataclasses.asdict(dataclasses.replace(TINY, feed=32)))
+
+
+def deepen(path):
+    rewrite(path, network=dataclasses.asdict(dataclasses.replace(TINY, layers=2)))
+
+
+def flatten(path):
+    rewrite(path, network=dataclasses.asdict(dataclasses.replace(TINY, layers=0)))
+
+
+def other_type(path):
+    network = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), Actor(jax.random.key(0), TINY))
+    save_weights(path, network, CARD)
+
+
+def spoil(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:50])
+    rewrite(path, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.unlink(), r"policy\.safetensors: there is no such file; give"),
+        (lambda path: card_path(path).unlink(), r"policy\.json: the card .* is missing; keep the two files together"),
+        (lambda path: card_path(path).write_text("{"), r"policy\.json: damaged .*; copy"),
+        (lambda path: card_path(path).write_text("[]"), r"policy\.json: damaged .*; copy"),
+        (lambda path: rewrite(path, seed="x"), r"policy\.json: damaged \(.*seed.*\); copy"),
+        (lambda path: rewrite(path, network={"depth": 3}), r"policy\.json: damaged .*depth.*; copy"),
+        (lambda path: rewrite(path, kind="critic"), r"the weights of a critic, not of a actor; name"),
+        (lambda path: rewrite(path, version=99), r"written in version 99 .* reads version 1; update decmarvel"),
+        (lambda path: rewrite(path, version=0), r"written in version 0 .*; train again, or use that version"),
+        (spoil, r"not the weights that policy\.json describes; copy both files again"),
+        (truncate, r"policy\.safetensors: damaged .*; copy"),
+        (
+            widen,
+            r"'graph\.layers\.0\.feed_in\.bias' is float32\[16\], and this network needs float32\[32\]; load it with",
+        ),
+        (deepen, r"has no 'graph\.layers\.1\.attention\.gate', which this network needs; load it with"),
+        (flatten, r"has 'graph\.layers\.0\.attention\.gate', which this network does not know; load it with"),
+        (other_type, r"is float16\[\d+\], and this network needs float32\[\d+\]; load it with"),
+    ],
+)
+def test_weights_that_do_not_fit_are_explained_in_one_line(saved, change, message):
+    change(saved)
+    with pytest.raises(WeightsError, match=message) as problem:
+        load_actor(saved)
+    assert "\n" not in str(problem.value)
+    assert str(saved.parent) in str(problem.value)
+
+
+def test_weights_that_cannot_be_written(tmp_path):
+    network = Actor(jax.random.key(0), TINY)
+    with pytest.raises(WeightsError, match=r"cannot be written \(No such file or directory\); choose another place"):
+        save_weights(tmp_path / "nowhere" / "policy.safetensors", network, CARD)
+    with pytest.raises(WeightsError, match=r"written as \.safetensors; name the file so"):
+        save_weights(tmp_path / "policy.pt", network, CARD)
+
+
+def test_the_command_line_says_it_in_one_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(cli, "app", lambda *_, **__: load_actor(tmp_path / "none.safetensors"))
+    assert cli.main([]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_parameters_of_the_paper():
+    """The widths are those of the paper: what a change to them changes."""
+    network = Actor(jax.random.key(0), NetworkConfig())
+    layer = 3 * 128**2 + 4 * 128 + 128**2 + 128 + 2 * 2 * 128 + 128 * 512 + 512 + 512 * 128 + 128
+    assert sum(leaf.size for leaf in jax.tree.leaves(network.graph.layers)) == 6 * layer
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(network))

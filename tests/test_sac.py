@@ -1,0 +1,175 @@
+"""Soft actor-critic against loops, and the training round around it: it runs, learns, and can be repeated."""
+
+import dataclasses
+import math
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cases import SMALL, draw_case
+from decmarvel.learning import sac
+from decmarvel.learning.actor import IMPOSSIBLE
+from decmarvel.learning.collect import CollectSettings, Maps
+from decmarvel.learning.curriculum import CurriculumSettings
+from decmarvel.learning.networks import PLAIN, NetworkConfig
+from decmarvel.learning.privileged_nodes import true_graph
+from decmarvel.learning.sac import SacSettings
+from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare
+
+BATCH, ACTIONS = 7, 12
+TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
+SETTINGS = TrainSettings(
+    capacity=600,
+    first_rows=40,
+    updates=2,
+    collect=CollectSettings(missions=6, team_sizes=(2, 3), bucket=144, max_decisions=40, renew_every=4),
+    curriculum=CurriculumSettings(largest_m=60.0, smallest_m=20.0, around_m=8.0, warm_up=3),
+    sac=SacSettings(batch=32),
+    network=TINY,
+)
+
+
+@cache
+def policies(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log-probabilities with some actions impossible, values of two critics, and which actions are valid."""
+    rng = np.random.default_rng(seed)
+    valid = rng.random((BATCH, ACTIONS)) < 0.5
+    valid[:, 0] = True
+    valid[0, 1:] = False
+    logits = np.where(valid, rng.normal(size=valid.shape), -np.inf)
+    log_probability = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return np.where(valid, log_probability, IMPOSSIBLE), rng.normal(size=(2, BATCH, ACTIONS)), valid
+
+
+def single(values) -> jax.Array:
+    return jnp.asarray(values, jnp.float32)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_losses_equal_loops(seed):
+    log_probability, value, valid = policies(seed)
+    rng = np.random.default_rng(100 + seed)
+    alpha, target, action = 0.3, rng.normal(size=BATCH), [int(rng.choice(np.flatnonzero(row))) for row in valid]
+    ahead, critic, temperature = [], 0.0, 0.0
+    for i in range(BATCH):
+        total, entropy = 0.0, 0.0
+        for a in range(ACTIONS):
+            if valid[i, a]:
+                p = math.exp(log_probability[i, a])
+                total += p * (min(value[0, i, a], value[1, i, a]) - alpha * log_probability[i, a])
+                entropy -= p * log_probability[i, a]
+        ahead.append(total)
+        critic += sum((value[j, i, action[i]] - target[i]) ** 2 for j in range(2)) / BATCH
+        temperature += alpha * (entropy - 0.5 * math.log(valid[i].sum())) / BATCH
+    logs, values = single(log_probability), single(value)
+    np.testing.assert_allclose(sac.soft_value(logs, values, single(alpha)), ahead, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        sac.critic_loss(values, jnp.asarray(action, jnp.int32), single(target)), critic, rtol=1e-4
+    )
+    np.testing.assert_allclose(sac.actor_loss(logs, values, single(alpha)), -np.mean(ahead), rtol=1e-4, atol=1e-5)
+    count = jnp.asarray(valid.sum(axis=1), jnp.int32)
+    got = sac.temperature_loss(SacSettings(), single(math.log(alpha)), logs, count)
+    np.testing.assert_allclose(got, temperature, rtol=1e-4, atol=1e-5)
+
+
+def test_impossible_actions_have_no_part_in_the_gradient():
+    log_probability, value, valid = policies(0)
+    slope = jax.grad(lambda logs: sac.actor_loss(logs, single(value), single(0.3)))(single(log_probability))
+    assert np.isfinite(slope).all()
+    assert not np.asarray(slope)[~valid].any()
+
+
+@cache
+def maps() -> Maps:
+    worlds = [draw_case(SMALL, seed).world for seed in (1, 2, 8, 9)]
+    world = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    return Maps(world, jax.vmap(lambda world: true_graph(SMALL, world))(world))
+
+
+@cache
+def run(rounds: int):
+    """Training after some rounds, and what each of them reported."""
+    training = jax.jit(prepare, static_argnums=(0, 1))(SMALL, SETTINGS, maps(), jax.random.key(5))
+    reports = []
+    for _ in range(rounds):
+        training, report = play_round(SMALL, SETTINGS, PLAIN, maps(), training)
+        reports.append(jax.device_get(report))
+    return jax.device_get(training), reports
+
+
+def test_a_round_flies_remembers_and_learns():
+    training, reports = run(12)
+    assert training.rounds == 12
+    assert reports[-1].learned == SETTINGS.updates
+    assert training.learner.updates == SETTINGS.updates * sum(report.learned > 0 for report in reports)
+    assert training.learner.updates > 0
+    assert reports[0].learned == 0 or reports[0].remembered >= SETTINGS.first_rows
+    assert sum(report.gathered.finished for report in reports) == training.curriculum.episodes + np.sum(
+        training.air.state.step >= SETTINGS.collect.max_decisions
+    )
+    assert all(np.isfinite(list(report.metrics.values())).all() for report in reports)
+    assert not training.air.state.robots.mode.max() > 4
+
+
+def test_the_same_seed_gives_the_same_training():
+    again = jax.jit(prepare, static_argnums=(0, 1))(SMALL, SETTINGS, maps(), jax.random.key(5))
+    for _ in range(12):
+        again, _ = play_round(SMALL, SETTINGS, PLAIN, maps(), again)
+    for one, other in zip(jax.tree.leaves(run(12)[0]), jax.tree.leaves(jax.device_get(again)), strict=True):
+        if jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key):
+            one, other = jax.random.key_data(one), jax.random.key_data(other)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_critics_fit_a_fixed_batch():
+    """With the target networks at rest and no future, the values become the rewards."""
+    training, _ = run(12)
+    training = jax.tree.map(jnp.asarray, training)
+    batch = make_batch(SMALL, SETTINGS, maps(), training.replay, training.spread, jax.random.key(1))
+    batch = dataclasses.replace(batch, done=jnp.ones_like(batch.done))
+    settings = dataclasses.replace(SETTINGS.sac, critic_rate=3e-3)
+    learner = sac.begin(settings, TINY, jax.random.key(2))
+    update = eqx.filter_jit(lambda learner: sac.update(settings, learner, batch, PLAIN))
+    losses = []
+    for _ in range(150):
+        learner, metrics = update(learner)
+        losses.append(float(metrics["loss/critic"]))
+    assert losses[-1] < 0.2 * losses[0]
+    assert -4 <= float(learner.log_alpha) <= 2
+
+
+def test_the_post_head_begins_as_a_copy_of_the_pre_head():
+    learner = sac.begin(SacSettings(), TINY, jax.random.key(0))
+    waiting = sac.begin_phase(SacSettings(), learner, jnp.array(False))
+    begun = sac.begin_phase(SacSettings(), waiting, jnp.array(True))
+    assert not waiting.post_begun
+    assert begun.post_begun
+    for critic in (begun.critics, begun.targets):
+        for pre, post in zip(jax.tree.leaves(critic.pre), jax.tree.leaves(critic.post), strict=True):
+            np.testing.assert_array_equal(pre, post)
+    changed = eqx.tree_at(lambda new: new.critics.pre.value.bias, begun, begun.critics.pre.value.bias + 1)
+    later = sac.begin_phase(SacSettings(), changed, jnp.array(True))
+    assert not np.array_equal(later.critics.pre.value.bias, later.critics.post.value.bias), "only once"
+
+
+def test_every_ablation_changes_one_thing():
+    fast = dataclasses.asdict(PRESETS["fast"])
+
+    def differences(one, other, path=""):
+        for name in one:
+            if isinstance(one[name], dict):
+                yield from differences(one[name], other[name], f"{path}{name}.")
+            elif one[name] != other[name]:
+                yield path + name
+
+    changed = {name: list(differences(fast, dataclasses.asdict(preset))) for name, preset in PRESETS.items()}
+    assert changed == {
+        "fast": [],
+        "no-top": ["privileged"],
+        "no-curriculum": ["curriculum.adaptive"],
+        "no-dual-head": ["sac.dual_head"],
+    }
