@@ -1,6 +1,7 @@
 """Settings of every test: checked shapes, no silent promotion, compiled functions kept between runs."""
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +13,10 @@ install_import_hook("decmarvel", "beartype.beartype")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# A shell starts background jobs deaf to Ctrl-C, and commands that tests start and interrupt would inherit it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # In the environment, so that commands started by tests share it.
 os.environ.setdefault("DECMARVEL_CACHE", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))

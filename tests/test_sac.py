@@ -1,6 +1,7 @@
 """Soft actor-critic against loops, and the training round around it: it runs, learns, and can be repeated."""
 
 import dataclasses
+import json
 import math
 from functools import cache
 
@@ -9,14 +10,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import typer
 
 from cases import SMALL, draw_case
+from decmarvel.cli.train import with_setting
 from decmarvel.learning import sac
 from decmarvel.learning.actor import IMPOSSIBLE
+from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, read_about, save_state
 from decmarvel.learning.collect import CollectSettings, Maps
 from decmarvel.learning.curriculum import CurriculumSettings
+from decmarvel.learning.evaluate import EvaluationSettings
 from decmarvel.learning.networks import PLAIN, NetworkConfig
+from decmarvel.learning.policy import load_actor
 from decmarvel.learning.privileged_nodes import true_graph
+from decmarvel.learning.run import RunSettings, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare
 
@@ -119,10 +126,69 @@ def test_the_same_seed_gives_the_same_training():
     again = jax.jit(prepare, static_argnums=(0, 1))(SMALL, SETTINGS, maps(), jax.random.key(5))
     for _ in range(12):
         again, _ = play_round(SMALL, SETTINGS, PLAIN, maps(), again)
-    for one, other in zip(jax.tree.leaves(run(12)[0]), jax.tree.leaves(jax.device_get(again)), strict=True):
-        if jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key):
-            one, other = jax.random.key_data(one), jax.random.key_data(other)
-        np.testing.assert_array_equal(one, other)
+    same(run(12)[0], jax.device_get(again))
+
+
+def same(one, other) -> None:
+    """Bit for bit."""
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if is_key(a):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_a_run_that_was_saved_and_loaded_goes_on_as_if_nothing_had_happened(tmp_path):
+    training, _ = run(6)
+    save_state(tmp_path / "state.safetensors", training, {"note": 7})
+    assert read_about(tmp_path / "state.safetensors") == {"note": 7}
+    shapes = jax.eval_shape(lambda: prepare(SMALL, SETTINGS, maps(), jax.random.key(5)))
+    loaded = load_state(tmp_path / "state.safetensors", shapes)
+    same(loaded, training)
+    for _ in range(6):
+        loaded, _ = play_round(SMALL, SETTINGS, PLAIN, maps(), loaded)
+    same(jax.device_get(loaded), run(12)[0])
+
+
+def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
+    path = tmp_path / "state.safetensors"
+    with pytest.raises(CheckpointError, match="there is no checkpoint"):
+        load_state(path, {"a": jnp.zeros(2)})
+    save_state(path, {"a": jnp.zeros(3)}, {})
+    with pytest.raises(CheckpointError, match=r"is float32\[3\], not float32\[2\]"):
+        load_state(path, {"a": jnp.zeros(2)})
+    with pytest.raises(CheckpointError, match="is missing"):
+        load_state(path, {"b": jnp.zeros(2)})
+    path.write_bytes(b"something else")
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
+        load_state(path, {"a": jnp.zeros(3)})
+
+
+def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
+    settings = RunSettings(minutes=0.02, log_every_s=0.0, evaluate_every_s=1e9, save_every_s=1e9)
+    settings = dataclasses.replace(settings, evaluation=EvaluationSettings(maps=4, robots=2, budgets_m=(30.0,)))
+    heard = []
+    for resume in (False, True):
+        train(
+            SMALL,
+            SETTINGS,
+            settings,
+            PLAIN,
+            maps(),
+            maps().world,
+            tmp_path,
+            5,
+            resume,
+            lambda s, f: heard.append((s, f)),
+        )
+    _, card = load_actor(tmp_path / "best.safetensors")
+    assert card.network == TINY
+    assert card.evaluation[0].missions == 4
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["decisions"] for line in lines] == sorted(line["decisions"] for line in lines)
+    assert {"reward/fov", "curriculum/target", "speed/decisions a second"} <= lines[0].keys()
+    assert heard
+    with pytest.raises(CheckpointError, match="another seed"):
+        train(SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, tmp_path, 6, True, lambda *_: None)
 
 
 def test_critics_fit_a_fixed_batch():
@@ -173,3 +239,15 @@ def test_every_ablation_changes_one_thing():
         "no-curriculum": ["curriculum.adaptive"],
         "no-dual-head": ["sac.dual_head"],
     }
+
+
+def test_every_setting_can_be_changed_from_the_command_line():
+    fast = PRESETS["fast"]
+    assert with_setting(fast, "updates", "3", "") == dataclasses.replace(fast, updates=3)
+    assert with_setting(fast, "privileged", "False", "").privileged is False
+    assert with_setting(fast, "sac.discount", "0.5", "").sac == dataclasses.replace(fast.sac, discount=0.5)
+    assert with_setting(fast, "collect.team_sizes", "2,8", "").collect.team_sizes == (2, 8)
+    assert with_setting(RunSettings(), "evaluation.budgets_m", "720", "").evaluation.budgets_m == (720.0,)
+    for name, text in (("sac.batsh", "1"), ("nothing", "1"), ("updates", "x"), ("updates.more", "1"), ("updates", "")):
+        with pytest.raises(typer.BadParameter, match=f"{name}={text}"):
+            with_setting(fast, name, text, f"{name}={text}")

@@ -10,6 +10,7 @@ from decmarvel.cli import map as map_command
 from decmarvel.cli.benchmark import benchmark
 from decmarvel.cli.explore import explore
 from decmarvel.cli.report import report
+from decmarvel.cli.train import train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command()(explore)
 app.command()(benchmark)
 app.command()(report)
+app.command()(train)
 app.add_typer(map_command.app, name="map")
 
 _UsageProblem = cast(type[Exception], typer.BadParameter.__mro__[2])
@@ -51,12 +53,14 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(getattr(problem, "format_message", problem.__str__)()))
     except (OSError, ValueError) as problem:
         from decmarvel.cluster import ClusterError
+        from decmarvel.learning.checkpoint import CheckpointError
         from decmarvel.learning.weights import WeightsError
         from decmarvel.recording import RecordingError
         from decmarvel.rows import RowsError
         from decmarvel.worlds import MapError
 
-        if not isinstance(problem, OSError | MapError | RecordingError | RowsError | ClusterError | WeightsError):
+        ours = (MapError, RecordingError, RowsError, ClusterError, CheckpointError, WeightsError)
+        if not isinstance(problem, (OSError, *ours)):
             raise
         return _complain(str(problem))
     except (KeyboardInterrupt, typer.Abort):

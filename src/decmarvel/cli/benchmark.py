@@ -13,9 +13,11 @@ from decmarvel.cli.options import (
     BUDGET_LIMITS_M,
     MAX_ROBOTS,
     Spacing,
+    Weights,
     check_name,
     check_range,
     check_spacing,
+    choose_planner,
     complain,
     make_folder,
 )
@@ -44,6 +46,7 @@ def benchmark(
     ] = None,
     broken: Annotated[str, typer.Option(metavar="K,K", help="How many robots break down on the way.")] = "0",
     noise: Annotated[str, typer.Option(metavar="NAME,NAME", help="Perception: off, mild or harsh.")] = "off",
+    weights: Weights = None,
     spacing: Spacing = 4.0,
     cluster: Annotated[
         str | None,
@@ -81,17 +84,15 @@ def benchmark(
     from decmarvel import trials as plan
     from decmarvel.benchmark import default_batch, fly_all, make_batches, weights_digest
     from decmarvel.config import NOISE_LEVELS, Config
-    from decmarvel.planners import PLANNERS
+    from decmarvel.planners import LEARNED, PLANNERS
     from decmarvel.rows import stranded
     from decmarvel.runtime import enable_compilation_cache, use_all_cores
     from decmarvel.store import open_store
 
     for level in levels:
         check_name("--noise", level, NOISE_LEVELS)
-    chosen = {
-        name: PLANNERS[check_name("--planners", name, PLANNERS)]
-        for name in names or (name for name in PLANNERS if name != "random")
-    }
+    everybody = [name for name in PLANNERS if name != "random"] + [LEARNED] * (weights is not None)
+    chosen = {name: choose_planner(name, weights, "--planners") for name in names or everybody}
     config = Config(spacing_m=config_spacing_m)
     workers = None
     if cluster is not None:

@@ -18,10 +18,12 @@ from decmarvel.cli.options import (
     Resolution,
     Spacing,
     Start,
+    Weights,
     builder,
     check_name,
     check_range,
     check_spacing,
+    choose_planner,
     complain,
     make_folder,
     sight_warning,
@@ -55,9 +57,11 @@ def explore(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="nearest, smmr, nbvp, sector, random; shared-greedy needs a radio. (default: the best there is)",
+            help="nearest, smmr, nbvp, sector, random; dec-marvel needs --weights, shared-greedy a radio. "
+            "(default: the best there is)",
         ),
     ] = None,
+    weights: Weights = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Of the mission: bases, first headings, failures.")] = 0,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the results. (default: runs/<map and options>)")
@@ -91,14 +95,15 @@ def explore(
         from decmarvel.cli.results import FILES, print_summary, write_results
         from decmarvel.config import Config
         from decmarvel.environment import Fleet
-        from decmarvel.planners import BEST_PLANNER, PLANNERS, label
+        from decmarvel.planners import BEST_PLANNER, label
         from decmarvel.reach import visible_share
         from decmarvel.runtime import enable_compilation_cache
         from decmarvel.worlds import FAMILIES
         from decmarvel.worlds.place import place
 
         began = time.monotonic()
-        name = check_name("--planner", planner or BEST_PLANNER, PLANNERS)
+        name = planner or BEST_PLANNER
+        pilot = choose_planner(name, weights)
         if family is not None:
             check_name("--family", family, FAMILIES)
         build = builder(map, family or "indoor", "heldout", map_seed or 0, resolution, start)
@@ -121,7 +126,7 @@ def explore(
             warnings.print(f"[yellow]Warning:[/] {warning}.")
 
         fleet = Fleet.failing(robots, budget, broken, [seed])
-        mission = Mission(config, building, world, PLANNERS[name], name, seed, fleet)
+        mission = Mission(config, building, world, pilot, name, seed, fleet)
         recorder, state = mission.fly(console, quiet, budget, interruption)
         recording = recorder.recording(complete=recorder.landed or not interruption.signal)
         summary = write_results(folder, recording, state, share)
@@ -176,6 +181,7 @@ class Mission:
         self, console: "Console", quiet: bool, budget_m: float, interruption: Interruption
     ) -> tuple["Recorder", "State"]:
         """Decision by decision, until everybody is home or somebody presses Ctrl-C."""
+        import equinox as eqx
         import jax
 
         from decmarvel.cli.display import Display
@@ -185,17 +191,17 @@ class Mission:
 
         config, planner = self.config, self.planner
 
-        @jax.jit
-        def begin(key: Any, world: Any, fleet: Any) -> tuple[Flight, Moment]:
+        @eqx.filter_jit
+        def begin(planner: Any, key: Any, world: Any, fleet: Any) -> tuple[Flight, Moment]:
             flight = take_off(config, planner, key, world, fleet)
             return flight, moment(flight.state)
 
-        @jax.jit
-        def go_on(flight: Flight) -> tuple[Flight, Move, Moment]:
+        @eqx.filter_jit
+        def go_on(planner: Any, flight: Flight) -> tuple[Flight, Move, Moment]:
             flight, move = decide(config, planner, flight)
             return flight, move, moment(flight.state)
 
-        flight, first = begin(jax.random.key(self.seed), self.world, self.fleet)
+        flight, first = begin(planner, jax.random.key(self.seed), self.world, self.fleet)
         now = jax.device_get(first)
         about: dict[str, Any] = {"planner": self.planner_name, "seed": self.seed}
         recorder = Recorder(config, self.building, self.world, self.fleet, **about, first=now)
@@ -204,7 +210,7 @@ class Mission:
                 display.show(decision - 1, now)
                 if interruption.signal or recorder.landed:
                     break
-                flight, *news = go_on(flight)
+                flight, *news = go_on(planner, flight)
                 move, now = jax.device_get(news)
                 recorder.add(move, now)
             display.show(len(recorder.moments) - 1, now)

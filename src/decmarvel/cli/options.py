@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,8 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from decmarvel.planners import Planner
     from decmarvel.worlds import Building
 
 MAX_ROBOTS = 16
@@ -27,6 +28,9 @@ Start = Annotated[
 ]
 Resolution = Annotated[
     float | None, typer.Option(metavar="M", help="Metres a pixel of the map file. (default: as noted there)")
+]
+Weights = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Trained weights (.safetensors) for the planner dec-marvel.")
 ]
 
 
@@ -55,6 +59,20 @@ def check_name(option: str, name: str, known: Iterable[str]) -> str:
     return name
 
 
+def choose_planner(name: str, weights: Path | None, option: str = "--planner") -> "Planner":
+    """A planner by name; the learned one with its weights."""
+    from decmarvel.planners import LEARNED, PLANNERS
+
+    check_name(option, name, [*PLANNERS, LEARNED])
+    if name != LEARNED:
+        return PLANNERS[name]
+    if weights is None:
+        raise complain("--weights", f"{LEARNED} needs trained weights; give FILE.safetensors from 'decmarvel train'")
+    from decmarvel.learning.policy import LearnedPlanner, load_actor
+
+    return LearnedPlanner(load_actor(weights)[0])
+
+
 def parse_point(option: str, text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
@@ -65,7 +83,7 @@ def parse_point(option: str, text: str | None) -> tuple[float, float] | None:
     return x_m, y_m
 
 
-def make_folder(option: str, folder: "Path") -> None:
+def make_folder(option: str, folder: Path) -> None:
     """Before the mission, so that no mission is flown in vain."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +94,7 @@ def make_folder(option: str, folder: "Path") -> None:
 
 
 def builder(
-    path: "Path | None", family: str, split: str, index: int, resolution_m: float | None, start: str | None
+    path: Path | None, family: str, split: str, index: int, resolution_m: float | None, start: str | None
 ) -> "Callable[[float], Building]":
     """A function that makes the chosen building with cells of a given size."""
     from decmarvel.worlds import generate, load

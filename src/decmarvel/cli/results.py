@@ -13,7 +13,7 @@ from decmarvel import __version__
 from decmarvel.belief import merge
 from decmarvel.figures import draw_coverage, draw_mission
 from decmarvel.mission import Outcome, outcome
-from decmarvel.planners import PLANNERS
+from decmarvel.planners import needs_radio
 from decmarvel.recording import Recording, write_whole
 from decmarvel.types import State
 
@@ -60,7 +60,7 @@ def _summary(recording: Recording, result: Outcome, visible_share: float) -> dic
         "seed": recording.seed,
         "map_id": recording.map_id,
         "planner": recording.planner,
-        "communicates": PLANNERS[recording.planner].communicates,
+        "communicates": needs_radio(recording.planner),
         "version": __version__,
         "budget_m": float(recording.budget_mm[0].max()) / 1000,
         "spacing_m": recording.config.spacing_m,

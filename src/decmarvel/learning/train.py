@@ -6,7 +6,6 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float32, Int32
 
 from decmarvel.config import Config
@@ -192,8 +191,3 @@ def read(config: Config, settings: TrainSettings, maps: Maps, snapshots: Snapsho
         return unprivileged_nodes(decode(config, truth, snapshot)[0], settings.collect.bucket)
 
     return eqx.tree_at(lambda i: i.critic_nodes, inputs, jax.vmap(own)(snapshots))
-
-
-def finite(round_: Round) -> bool:
-    """Whether every loss and value of a round is a number."""
-    return all(bool(np.isfinite(value)) for value in jax.device_get(list(round_.metrics.values())))

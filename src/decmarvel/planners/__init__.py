@@ -18,10 +18,17 @@ PLANNERS: dict[str, Planner] = {
 BEST_PLANNER = "sector"
 
 
+LEARNED = "dec-marvel"
+"""The name of the planner that needs trained weights."""
+
+
+def needs_radio(name: str) -> bool:
+    return name in PLANNERS and PLANNERS[name].communicates
+
+
 def label(name: str) -> str:
     """A planner's name as people should read it: one that needs a radio says so."""
-    planner = PLANNERS.get(name)
-    return f"{name} (radio)" if planner is not None and planner.communicates else name
+    return f"{name} (radio)" if needs_radio(name) else name
 
 
-__all__ = ["BEST_PLANNER", "PLANNERS", "Memory", "Planner", "label"]
+__all__ = ["BEST_PLANNER", "LEARNED", "PLANNERS", "Memory", "Planner", "label", "needs_radio"]

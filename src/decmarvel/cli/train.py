@@ -1,0 +1,98 @@
+"""`decmarvel train`: learn the policy from scratch, or go on learning it."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from decmarvel.cli.options import check_name, check_range, complain, make_folder
+
+NAMES = "fast, no-top, no-curriculum or no-dual-head"
+
+
+def train(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for weights, logs and the state of the run.")],
+    preset: Annotated[str, typer.Option(metavar="NAME", help=f"{NAMES}.")] = "fast",
+    minutes: Annotated[float, typer.Option(metavar="M", help="Stop after this long.")] = 10.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
+    seed: Annotated[int, typer.Option(metavar="S", help="Of the whole run.")] = 0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting, such as sac.batch=1024. May be repeated."),
+    ] = None,
+    bfloat16: Annotated[bool, typer.Option("--bfloat16", help="Mixed precision, for GPUs.")] = False,
+) -> None:
+    """Train the Dec-MARVEL policy on generated buildings.
+
+    Writes best.safetensors and last.safetensors with their cards, log.jsonl (and TensorBoard's log where that is
+    installed), and state.safetensors, from which --resume goes on as if nothing had happened.
+    """
+    check_range("--minutes", minutes, 0.01, 100_000)
+    check_range("--seed", seed, 0, 2**32 - 1)
+
+    from rich.console import Console
+
+    from decmarvel.config import Config
+    from decmarvel.learning.evaluate import heldout_worlds
+    from decmarvel.learning.networks import Compute
+    from decmarvel.learning.run import RunSettings
+    from decmarvel.learning.run import train as run_training
+    from decmarvel.learning.train import PRESETS, training_maps
+    from decmarvel.runtime import enable_compilation_cache
+
+    settings: Any = PRESETS[check_name("--preset", preset, PRESETS)]
+    run: Any = RunSettings(minutes=minutes)
+    for assignment in set_ or []:
+        name, _, text = assignment.partition("=")
+        if name.startswith("run."):
+            run = with_setting(run, name.removeprefix("run."), text, assignment)
+        else:
+            settings = with_setting(settings, name, text, assignment)
+    make_folder("--out", out)
+    enable_compilation_cache()
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"Preset [bold]{preset}[/], {minutes:g} min. Compiling; a minute or two the first time.")
+
+    def tell(seconds: float, figures: dict[str, float]) -> None:
+        wanted = [
+            name
+            for name in figures
+            if name.startswith(("evaluation/success", "evaluation/penalised", "episode/success"))
+        ]
+        words = [f"{name.split('/')[1]} {figures[name]:.3g}" for name in wanted]
+        rates = [f"{figures[name]:,.0f} {name.split('/')[1]}" for name in figures if name.startswith("speed/")]
+        console.print(f"{seconds / 60:5.1f} min  {', '.join([*words, *rates])}")
+
+    compute = Compute(dtype="bfloat16") if bfloat16 else Compute()
+    config = Config()
+    maps = training_maps(config, settings.maps)
+    worlds = heldout_worlds(config, run.evaluation.maps)
+    run_training(config, settings, run, compute, maps, worlds, out, seed, resume, tell)
+    console.print(f"Weights in [bold]{out}[/]: best.safetensors, last.safetensors")
+
+
+def with_setting(settings: Any, name: str, text: str, assignment: str) -> Any:
+    """Settings with one field changed; the field may lie in a part of them, as in sac.batch."""
+    first, _, rest = name.partition(".")
+    hints = get_type_hints(type(settings))
+    if first not in hints or not text:
+        known = ", ".join(sorted(hints))
+        raise complain("--set", f"'{assignment}' sets nothing; write FIELD=VALUE, the fields here being: {known}")
+    if rest:
+        part = getattr(settings, first)
+        if not dataclasses.is_dataclass(part):
+            raise complain("--set", f"'{assignment}': {first} has no parts")
+        return dataclasses.replace(settings, **{first: with_setting(part, rest, text, assignment)})
+    kind = hints[first]
+    try:
+        value: Any
+        if kind is bool:
+            value = {"true": True, "false": False}[text.lower()]
+        elif kind in (int, float, str):
+            value = kind(text)
+        else:
+            value = tuple(get_args(kind)[0](part) for part in text.split(","))
+        return dataclasses.replace(settings, **{first: value})
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise complain("--set", f"'{assignment}': '{text}' is no {getattr(kind, '__name__', kind)}") from None

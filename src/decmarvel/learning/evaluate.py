@@ -1,0 +1,76 @@
+"""How good a policy is: greedy missions on held-out buildings."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from decmarvel.config import Config
+from decmarvel.environment import Fleet
+from decmarvel.learning.actor import Actor
+from decmarvel.learning.networks import Compute
+from decmarvel.learning.policy import LearnedPlanner
+from decmarvel.learning.weights import Evaluation
+from decmarvel.mission import Outcome, run_mission
+from decmarvel.types import World
+from decmarvel.worlds import generate
+from decmarvel.worlds.place import place_all
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What a policy is put to while it learns."""
+
+    maps: int = 64
+    robots: int = 4
+    budgets_m: tuple[float, ...] = (720.0,)
+
+
+def heldout_worlds(config: Config, count: int) -> World:
+    """Far from the first held-out buildings, which benchmarks use: those must not choose the weights."""
+    return place_all([generate("indoor", "heldout", 10_000 + index, config.cell_m) for index in range(count)], config)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def fly_greedily(
+    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World, budget_mm: jax.Array
+) -> Outcome:
+    planner = LearnedPlanner(actor, compute=compute)
+    fleet = Fleet.of(settings.robots, 1.0)
+    fleet = Fleet(fleet.present, jnp.full(settings.robots, 1, jnp.int32) * budget_mm, fleet.fail_step)
+    keys = jax.vmap(jax.random.key)(jnp.arange(settings.maps))
+    cap = config.max_decisions(max(settings.budgets_m))
+    return jax.vmap(lambda key, world: run_mission(config, planner, key, world, fleet, cap))(keys, worlds)
+
+
+def evaluate(
+    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
+) -> tuple[tuple[Evaluation, ...], dict[str, float]]:
+    """For a card, and the figures to follow: penalised metres are what a better policy has less of."""
+    cards, figures = [], {}
+    for budget_m in settings.budgets_m:
+        budget_mm = jnp.asarray(round(1000 * budget_m), jnp.int32)
+        result = jax.device_get(fly_greedily(config, settings, compute, actor, worlds, budget_mm))
+        reached = result.metres_to_99[result.success]
+        cards.append(
+            Evaluation(
+                maps=f"indoor-heldout-{10_000:06d}+",
+                robots=settings.robots,
+                budget_m=budget_m,
+                missions=settings.maps,
+                success=float(result.success.mean()),
+                metres_to_99=float(reached.mean()) if len(reached) else None,
+                overlap=float(result.overlap.mean()),
+            )
+        )
+        name = f"{settings.robots}x{budget_m:g}m"
+        figures[f"evaluation/success {name}"] = float(result.success.mean())
+        figures[f"evaluation/coverage {name}"] = float(result.coverage.mean())
+        figures[f"evaluation/penalised metres {name}"] = float(
+            np.where(result.success, result.metres_to_99, budget_m).mean()
+        )
+        figures[f"evaluation/overlap {name}"] = float(result.overlap.mean())
+        figures[f"evaluation/stranded {name}"] = float(result.stranded.sum())
+    return tuple(cards), figures
