@@ -15,6 +15,7 @@ DATA_FLOW = [
     "types",
     "geometry",
     "runtime",
+    "files",
     "worlds",
     "sensing",
     "belief",

@@ -15,7 +15,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from decmarvel.recording import write_whole
+from decmarvel.files import write_whole
 
 GROUND, FLOOR, WALL, MISSED = "#E9EAED", "#FFFFFF", "#3A3F47", "#F6E7A1"
 INK, FAINT = "#22262B", "#7C828B"

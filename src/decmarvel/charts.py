@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from decmarvel.canvas import FAINT, GROUND, INK, save
+from decmarvel.files import write_whole
 from decmarvel.published import PLANNERS, published
-from decmarvel.recording import write_whole
 from decmarvel.rows import CURVE_STEP_M
 from decmarvel.statistics import Estimate, bootstrap_band
 from decmarvel.summary import Condition, Results, Summary

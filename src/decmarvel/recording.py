@@ -3,11 +3,9 @@
 import dataclasses
 import io
 import json
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,6 +14,7 @@ from jaxtyping import Bool, Float32, Int16, Int32, UInt8
 from decmarvel import __version__
 from decmarvel.config import Config, Noise
 from decmarvel.environment import NEVER, Fleet
+from decmarvel.files import write_whole
 from decmarvel.mission import Log, Moment
 from decmarvel.types import RETURNING, Move, World
 from decmarvel.worlds.building import Building
@@ -204,27 +203,6 @@ def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
         np.asarray(moment.seen_heading)[observer, teammate],
     )
     return np.concatenate([when, pairs, cell, heading[:, None]], axis=1).astype(np.int32)
-
-
-def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file beside its place, make sure that it is on the disk, then put it there in one step."""
-    path = Path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def clean_up(folder: Path) -> None:
-    """Remove what `write_whole` of a process that was killed has left in a folder."""
-    for path in folder.glob(".*.*.*"):
-        if path.suffix[1:].isdigit():
-            path.unlink(missing_ok=True)
 
 
 def load_recording(path: str | Path) -> Recording:

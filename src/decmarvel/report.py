@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from decmarvel import __version__, charts, gallery, tables
-from decmarvel.recording import write_whole
+from decmarvel.files import write_whole
 from decmarvel.statistics import RESAMPLES
 from decmarvel.summary import QUIET, Comparison, Condition, Results
 from decmarvel.tables import markdown_escape, markdown_grid

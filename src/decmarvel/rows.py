@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from decmarvel.recording import write_whole
+from decmarvel.files import write_whole
 from decmarvel.trials import Identity
 
 SCHEMA = pa.schema(

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from decmarvel import __version__
 from decmarvel.config import NOISE_LEVELS, Config
-from decmarvel.recording import Recording, clean_up, write_whole
+from decmarvel.files import clean_up, write_whole
+from decmarvel.recording import Recording
 from decmarvel.rows import FOLDER, RowsError, identities, read_rows, shards, write_shard
 from decmarvel.trials import Trial, content_digest
 from decmarvel.worlds import Building

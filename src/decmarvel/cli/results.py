@@ -12,9 +12,10 @@ from rich.table import Table
 from decmarvel import __version__
 from decmarvel.belief import merge
 from decmarvel.figures import draw_coverage, draw_mission
+from decmarvel.files import write_whole
 from decmarvel.mission import Outcome, outcome
 from decmarvel.planners import needs_radio
-from decmarvel.recording import Recording, write_whole
+from decmarvel.recording import Recording
 from decmarvel.types import State
 
 FILES = ("summary.json", "mission.npz", "mission.png", "coverage.png")

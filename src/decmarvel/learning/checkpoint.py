@@ -1,7 +1,6 @@
 """The whole state of a training run on disk, so that it can be killed anywhere and go on as if nothing had happened."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
+
+from decmarvel.files import put_whole
 
 T = TypeVar("T")
 
@@ -29,14 +30,8 @@ def save_state(path: Path, state: Any, about: dict[str, Any]) -> None:
     for place, leaf in leaves:
         value = jax.random.key_data(leaf) if is_key(leaf) else leaf
         arrays[jax.tree_util.keystr(place)] = np.asarray(jax.device_get(value), order="C")
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with put_whole(path) as beside:
         save_file(arrays, beside, metadata={"about": json.dumps(about)})
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def read_about(path: Path) -> dict[str, Any]:

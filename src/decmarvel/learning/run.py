@@ -13,6 +13,7 @@ import numpy as np
 
 from decmarvel import __version__
 from decmarvel.config import Config
+from decmarvel.files import clean_up
 from decmarvel.learning.checkpoint import CheckpointError, load_state, read_about, save_state
 from decmarvel.learning.collect import Maps
 from decmarvel.learning.evaluate import EvaluationSettings, evaluate
@@ -114,6 +115,7 @@ def train(
         spent_s, decisions, best = noted["seconds"], noted["decisions"], noted["best"]
     else:
         training = start(config, settings, maps, jax.random.key(seed))
+    clean_up(folder)
     log = Log(folder)
     latest: dict[str, float] = {}
     reports: list[Round] = []
@@ -141,7 +143,8 @@ def train(
         save_state(folder / STATE, training, about | {"seconds": wall_s, "decisions": decisions, "best": best})
 
     with closing(log):
-        while time.monotonic() - began < 60 * run.minutes:
+        playing = True
+        while playing:  # one round at least
             training, report = play_round(config, settings, compute, maps, training)
             report = jax.device_get(report)
             if not all(np.isfinite(value) for value in report.metrics.values()):
@@ -164,6 +167,7 @@ def train(
             if now - saved >= run.save_every_s:
                 keep(training)
                 saved = time.monotonic()
+            playing = time.monotonic() - began < 60 * run.minutes
         judge(training)
         keep(training)
     return latest

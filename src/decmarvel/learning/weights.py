@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -15,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from decmarvel import __version__
+from decmarvel.files import write_whole
 from decmarvel.learning.networks import NetworkConfig
 
 VERSION = 1
@@ -73,8 +73,8 @@ def save_weights(path: str | Path, network: eqx.Module, card: Card) -> None:
     content = save({name: np.ascontiguousarray(leaf) for name, leaf in named_arrays(network).items()})
     fields = dataclasses.asdict(card) | {"sha256": hashlib.sha256(content).hexdigest()}
     try:
-        _put(path, content)
-        _put(card_path(path), (json.dumps(fields, indent=2) + "\n").encode())
+        write_whole(path, lambda file: file.write(content))
+        write_whole(card_path(path), lambda file: file.write(f"{json.dumps(fields, indent=2)}\n".encode()))
     except OSError as error:
         raise WeightsError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
 
@@ -163,13 +163,3 @@ def _typed(kind: type, fields: dict[str, Any]) -> Any:
 
 def _damaged(path: Path, reason: object) -> WeightsError:
     return WeightsError(f"{path}: damaged ({' '.join(str(reason).split())}); copy the weights and their card again")
-
-
-def _put(path: Path, content: bytes) -> None:
-    """In one step, so that nobody ever reads half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(content)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
