@@ -146,16 +146,18 @@ def action(p, z_there, sensed, heading):
     return linear(p, "action.join", np.concatenate(parts))
 
 
-def actions(p, observation, z, sensed):
-    """All 75, with `z` and `sensed` dicts by site."""
+def actions(p, observation, z):
+    """All 75, with `z` a dict by site."""
     y, x = (int(v) for v in observation.site)
-    nothing, unsensed = np.zeros(128), np.zeros(BINS)
+    nothing, size = np.zeros(128), len(observation.sensed)
     found = np.zeros((25, 3, 128))
     for slot, (dy, dx) in enumerate(SLOTS):
         there = (y + dy, x + dx)
+        inside = min(there) >= 0 and max(there) < size
+        sensed = observation.sensed[there] if inside else np.zeros(BINS)
         for h in range(3):
             heading = int(observation.heading_bin[slot, h])
-            found[slot, h] = action(p, z.get(there, nothing), sensed.get(there, unsensed), heading)
+            found[slot, h] = action(p, z.get(there, nothing), sensed, heading)
     return found
 
 
@@ -195,7 +197,7 @@ def actor(p, observation, bucket, identity=False):
         site = tuple(int(v) for v in observation.token_site[mate, age])
         fused[mate, age] = fuse(p, token, z.get(site, np.zeros(128)))
     zeta = context(p, z[here], observation, identity)
-    rho = actions(p, observation, z, {site: observation.sensed[site] for site in sites})
+    rho = actions(p, observation, z)
     crossed = np.array([[cross(p, one, list(fused.values())) for one in row] for row in rho])
     policy = point(p, zeta, crossed, observation.action_mask)
     names = ("graph", "tokens", "fusion", "context", "action", "cross", "policy")
@@ -242,7 +244,7 @@ def critic(p, observation, privileged, edge, start, spacing_m, bucket, top=True,
     z = encode_graph(p, features, histograms, neighbourhoods(sites, edge))
     z = dict(zip(sites, z, strict=True))
     zeta = context(p, z[here], observation, identity)
-    rho = actions(p, observation, z, {site: observation.sensed[site] for site in sites})
+    rho = actions(p, observation, z)
     found = np.zeros((2, 25, 3))
     for which, head in enumerate(("pre", "post")):
         for index in np.ndindex(25, 3):

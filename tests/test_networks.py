@@ -22,7 +22,7 @@ from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig, attend
 from decmarvel.learning.nodes import attention_mask, bucket_for, candidate_sites, compact, places, rows_at, situation
 from decmarvel.learning.policy import LearnedPlanner, load_actor
-from decmarvel.learning.privileged_nodes import privileged_nodes, true_graph, unprivileged_nodes
+from decmarvel.learning.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
 from decmarvel.learning.weights import (
     Card,
     Evaluation,
@@ -108,8 +108,14 @@ pack = jax.jit(lambda observation, bucket: (compact(observation, bucket), situat
 apply_all = eqx.filter_jit(lambda network, nodes, where: jax.vmap(network)(nodes, where))
 pack_all = jax.jit(jax.vmap(lambda observation: (compact(observation, ALL), situation(observation))))
 mask_of, places_of = jax.jit(attention_mask), jax.jit(places)
-true_of = jax.jit(true_graph, static_argnums=0)
-privileged_of = jax.jit(privileged_nodes, static_argnums=(0, 4))
+true_of = jax.jit(true_nodes, static_argnums=(0, 2))
+
+
+@partial(jax.jit, static_argnums=0)
+def privileged_of(config, truth, observation, seen):
+    other = seen.active & (jnp.arange(ROBOTS) != observation.number)
+    own = compact(observation, ALL)
+    return privileged_nodes(config, truth, own, observation.site, shares_at(truth, seen), seen.sites, other)
 
 
 def close(found, expected, tolerance=1e-4):
@@ -132,9 +138,8 @@ def test_nodes_equal_oracle(seed, bucket):
         for place, site in enumerate(sites):
             np.testing.assert_array_equal(nodes.features[place], raw.node_features[site])
             np.testing.assert_array_equal(nodes.histogram[place], raw.histogram[site])
-            np.testing.assert_array_equal(nodes.sensed[place], raw.sensed[site])
             assert nodes.edges[place] == sum(1 << slot for slot in range(25) if raw.edge[slot][site])
-        for padding in (nodes.features, nodes.histogram, nodes.sensed, nodes.edges):
+        for padding in (nodes.features, nodes.histogram, nodes.edges):
             assert not np.asarray(padding[count:]).any()
         expected = np.zeros((bucket, bucket), bool)
         for place, near in enumerate(network_oracles.neighbourhoods(sites, raw.edge)):
@@ -201,20 +206,21 @@ def test_critic_equals_oracle(seed, top):
     """Both heads of Eq. 14 over the nodes of Eq. 15."""
     network, p = critic(), parameters(critic())
     for state, observation, privileged in one_each(seed):
-        truth = true_of(SMALL, state.world)
-        edge, start = np.asarray(truth.edge), tuple(np.asarray(state.world.start).tolist())
-        linked = {(int(i), int(j)) for i, j in np.argwhere(truth.linked)}
-        assert linked == network_oracles.linked_sites(edge, start)
-        for bucket in (ALL, 10):
-            if top:
-                nodes = privileged_of(SMALL, truth, observation, privileged, bucket)
-            else:
-                nodes = unprivileged_nodes(observation, bucket)
-            found = apply(network, nodes, situation(observation))
-            expected = network_oracles.critic(
-                p, plain(observation), plain(privileged), edge, start, SMALL.spacing_m, bucket, top
-            )
-            close(found, expected)
+        edge = oracles.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
+        start = tuple(np.asarray(state.world.start).tolist())
+        truth, count = true_of(SMALL, state.world, ALL)
+        linked = sorted(network_oracles.linked_sites(edge, start))
+        assert [tuple(site) for site in truth.site[: int(count)].tolist()] == linked
+        assert (truth.site[int(count) :] == -1).all()
+        if top:
+            nodes = privileged_of(SMALL, truth, observation, privileged)
+        else:
+            nodes = unprivileged_nodes(compact(observation, ALL))
+        found = apply(network, nodes, situation(observation))
+        expected = network_oracles.critic(
+            p, plain(observation), plain(privileged), edge, start, SMALL.spacing_m, ALL, top
+        )
+        close(found, expected)
 
 
 @seeds
@@ -222,17 +228,18 @@ def test_privileged_nodes_equal_oracle(seed):
     """All fourteen features of Eq. 15's nodes; true edges as of a robot that knows everything."""
     alone = 0
     for state, observations, privileged in missions(seed):
-        truth = true_of(SMALL, state.world)
-        known = np.where(state.world.free, 1, 2).astype(np.uint8)
-        np.testing.assert_array_equal(truth.edge, oracles.edges(SMALL, known))
+        truth, _ = true_of(SMALL, state.world, ALL)
+        edge = oracles.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
         for number in range(ROBOTS):
             observation, seen = of(observations, number), of(privileged, number)
-            nodes = privileged_of(SMALL, truth, observation, seen, ALL)
+            nodes = privileged_of(SMALL, truth, observation, seen)
             raw, raw_seen = plain(observation), plain(seen)
             for place in range(int(nodes.mask.sum())):
                 site = tuple(int(v) for v in nodes.site[place])
                 expected = network_oracles.privileged_features(raw, raw_seen, SMALL.spacing_m, site)
                 close(nodes.features[place], expected, 1e-6)
+                assert nodes.edges[place] == sum(1 << slot for slot in range(25) if edge[slot][site])
+                np.testing.assert_array_equal(nodes.histogram[place], raw.histogram[site] * raw.node_mask[site])
                 alone += expected[12] > 0
     assert alone > 0
 
@@ -265,7 +272,6 @@ def test_what_is_masked_changes_nothing(seed):
             site=jnp.where(nodes.mask[:, None], nodes.site, where.site[None]),
             features=jnp.where(nodes.mask[:, None], nodes.features, jnp.nan),
             histogram=jnp.where(nodes.mask[:, None], nodes.histogram, 255).astype(jnp.uint8),
-            sensed=nodes.sensed | ~nodes.mask[:, None],
             edges=jnp.where(nodes.mask, nodes.edges, 2**25 - 1).astype(jnp.uint32),
         )
         bins = jnp.where(where.action_mask, where.heading_bin, (where.heading_bin + 11) % 36)
@@ -413,9 +419,7 @@ def test_half_precision_is_close(seed):
         valid = np.asarray(where.action_mask)
         np.testing.assert_allclose(half[valid], full[valid], atol=0.2)
         np.testing.assert_allclose(np.exp(half), np.exp(full), atol=0.02)
-        values = [
-            apply(critic(), unprivileged_nodes(observation, ALL), where, Compute(d)) for d in ("float32", "bfloat16")
-        ]
+        values = [apply(critic(), unprivileged_nodes(nodes), where, Compute(d)) for d in ("float32", "bfloat16")]
         np.testing.assert_allclose(values[1], values[0], atol=0.1 * float(values[0].std()) + 0.02)
 
 
@@ -468,9 +472,8 @@ def test_the_truth_changes_nothing_for_the_actor(seed):
     told = []
     for each in (state, changed):
         observations, privileged = observe_all(SMALL, each)
-        told.append(
-            privileged_of(SMALL, true_of(SMALL, state.world), of(observations, me), of(privileged, me), ALL).features
-        )
+        truth, _ = true_of(SMALL, state.world, ALL)
+        told.append(privileged_of(SMALL, truth, of(observations, me), of(privileged, me)).features)
     np.testing.assert_array_equal(told[0][:, :9], told[1][:, :9])
     assert (told[0] != told[1]).any()
 

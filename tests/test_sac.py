@@ -20,9 +20,9 @@ from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, r
 from decmarvel.learning.collect import CollectSettings, Maps
 from decmarvel.learning.curriculum import CurriculumSettings
 from decmarvel.learning.evaluate import EvaluationSettings
-from decmarvel.learning.networks import PLAIN, NetworkConfig
+from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
 from decmarvel.learning.policy import load_actor
-from decmarvel.learning.privileged_nodes import true_graph
+from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.run import RunSettings, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare
@@ -83,6 +83,26 @@ def test_losses_equal_loops(seed):
     np.testing.assert_allclose(got, temperature, rtol=1e-4, atol=1e-5)
 
 
+def test_groups_change_nothing_but_the_time():
+    """An update in groups of like size, each in the smallest bucket that holds it, and an update at once."""
+    training, _ = run(12)
+    batch = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.replay, t.spread, jax.random.key(1)))(training)
+    buckets = []
+    for nodes in (batch.state.nodes, batch.state.critic_nodes):
+        sizes = np.sort(np.asarray(nodes.mask.sum(axis=-1)))
+        assert sizes[0] < sizes[-1]
+        buckets.append((int(sizes[7]), int(sizes[20])))
+    grouped = Compute(actor_buckets=buckets[0], critic_buckets=buckets[1], group=8)
+    update = eqx.filter_jit(lambda learner, compute: sac.update(SETTINGS.sac, learner, batch, compute))
+    (one, figures), (two, others) = (update(training.learner, compute) for compute in (PLAIN, grouped))
+    for name, value in figures.items():
+        np.testing.assert_allclose(others[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+    state = one.actor_optimiser, one.critic_optimiser, one.log_alpha  # Adam's first moment is the gradient, scaled
+    other = two.actor_optimiser, two.critic_optimiser, two.log_alpha
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-2, atol=1e-5)
+
+
 def test_impossible_actions_have_no_part_in_the_gradient():
     log_probability, value, valid = policies(0)
     slope = jax.grad(lambda logs: sac.actor_loss(logs, single(value), single(0.3)))(single(log_probability))
@@ -94,7 +114,7 @@ def test_impossible_actions_have_no_part_in_the_gradient():
 def maps() -> Maps:
     worlds = [draw_case(SMALL, seed).world for seed in (1, 2, 8, 9)]
     world = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
-    return Maps(world, jax.vmap(lambda world: true_graph(SMALL, world))(world))
+    return Maps(world, jax.vmap(lambda world: true_nodes(SMALL, world, SETTINGS.collect.bucket)[0])(world))
 
 
 @cache

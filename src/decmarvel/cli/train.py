@@ -66,7 +66,7 @@ def train(
 
     compute = Compute(dtype="bfloat16") if bfloat16 else Compute()
     config = Config()
-    maps = training_maps(config, settings.maps)
+    maps = training_maps(config, settings.maps, settings.collect.bucket)
     worlds = heldout_worlds(config, run.evaluation.maps)
     run_training(config, settings, run, compute, maps, worlds, out, seed, resume, tell)
     console.print(f"Weights in [bold]{out}[/]: best.safetensors, last.safetensors")

@@ -12,9 +12,10 @@ from decmarvel.config import Config
 from decmarvel.environment import NEVER, Fleet, reset, step, views
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
+from decmarvel.learning.groups import in_groups
 from decmarvel.learning.networks import Compute
-from decmarvel.learning.nodes import compact, situation
-from decmarvel.learning.privileged_nodes import TrueGraph
+from decmarvel.learning.nodes import Nodes, Situation, compact, situation
+from decmarvel.learning.privileged_nodes import TrueNodes
 from decmarvel.learning.replay import Replay, Step, add
 from decmarvel.learning.reward import RewardSettings, RewardTerms, explores_on, reward
 from decmarvel.learning.scale import Spread, widen
@@ -22,7 +23,7 @@ from decmarvel.learning.snapshot import Snapshot, encode
 from decmarvel.mission import outcome
 from decmarvel.observation import Observation, observe
 from decmarvel.privileged import privileged_view
-from decmarvel.types import EXPLORING, Key, Move, Proposal, State, World
+from decmarvel.types import EXPLORING, Key, Proposal, State, World
 
 FLIGHT, NEXT = 0, 1
 """What a mission's key is used for: its own decisions, and the mission that takes its place."""
@@ -51,7 +52,7 @@ class Maps(eqx.Module):
     """The training buildings, all of one size, with their true graphs for the critics."""
 
     world: World
-    truth: TrueGraph
+    truth: TrueNodes
 
 
 class Airspace(eqx.Module):
@@ -174,8 +175,17 @@ def decide_all(
     spread: Spread,
 ) -> tuple[Airspace, Replay[Snapshot], Spread, Gathered]:
     """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory."""
-    fly = jax.vmap(lambda key, state, low: _decide(config, settings, rewards, compute, actor, key, state, low))
-    after, observations, move, terms, low_gains = fly(air.key, air.state, air.low_gains)
+    observations = jax.vmap(lambda state: jax.vmap(lambda view: observe(config, view))(views(config, state)))(air.state)
+    keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), step)))(
+        air.key, air.state.step
+    )
+    proposals = propose_all(config, settings, compute, actor, keys[:, 0], observations)
+    after, move = jax.vmap(lambda key, state, proposed: step(config, key, state, proposed))(
+        keys[:, 1], air.state, proposals
+    )
+    terms, low_gains = jax.vmap(lambda state, move, after, low: reward(config, rewards, state, move, after, low))(
+        air.state, move, after, air.low_gains
+    )
     over = landed(settings, air.state)
     exploring = (air.state.robots.mode == EXPLORING) & ~over[:, None] & (move.mode == EXPLORING)
     going_on = jax.vmap(lambda state: explores_on(config, state))(after)
@@ -187,7 +197,7 @@ def decide_all(
 
         def one(number: Int32[Array, ""], observation: Observation) -> Snapshot:
             privileged = privileged_view(config, state, number)
-            return encode(config, truth, index, observation, privileged, settings.bucket)
+            return encode(config, truth, index, observation, privileged)
 
         return jax.vmap(one)(numbers, seen)
 
@@ -229,27 +239,23 @@ def decide_all(
     return air, add(replay, stored), widen(spread, earned, exploring), gathered
 
 
-def _decide(
+def propose_all(
     config: Config,
     settings: CollectSettings,
-    rewards: RewardSettings,
     compute: Compute,
     actor: Actor,
-    key: Key,
-    state: State,
-    low_gains: Int32[Array, "N"],
-) -> tuple[State, Observation, Move, RewardTerms, Int32[Array, "N"]]:
-    """One decision of one mission."""
-    key_sample, key_step = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), state.step))
-    keys = jax.random.split(key_sample, settings.robots)
-    observations = jax.vmap(lambda view: observe(config, view))(views(config, state))
+    keys: KeyArray[Array, "E"],
+    observations: Observation,
+) -> Proposal:
+    """Actions drawn from the policy, for all robots of all missions."""
 
-    def propose(key: Key, observation: Observation) -> Proposal:
-        score = actor(compact(observation, settings.bucket), situation(observation), compute)
-        choice = jax.random.categorical(key, score.reshape(-1)).astype(jnp.int32)
-        return Proposal(score, observation.heading_bin * config.degrees_per_bin, choice)
+    def scores(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n K H"]]:
+        return None, jax.vmap(lambda nodes, situation: actor(nodes, situation, compute))(nodes[0], situation)
 
-    proposals = jax.vmap(propose)(keys, observations)
-    after, move = step(config, key_step, state, proposals)
-    terms, low_gains = reward(config, rewards, state, move, after, low_gains)
-    return after, observations, move, terms, low_gains
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
+    nodes = jax.vmap(lambda observation: compact(observation, settings.bucket))(flat)
+    score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), jax.vmap(situation)(flat))[1]
+    each = jax.vmap(lambda key: jax.random.split(key, settings.robots))(keys).reshape(-1)
+    choice = jax.vmap(lambda key, score: jax.random.categorical(key, score.reshape(-1)))(each, score)
+    proposal = Proposal(score, flat.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32))
+    return jax.tree.map(lambda leaf: leaf.reshape(len(keys), settings.robots, *leaf.shape[1:]), proposal)

@@ -58,6 +58,11 @@ class Compute:
     dtype: Literal["float32", "bfloat16"] = "float32"
     kernel: Kernel = "xla"
     """Of graph attention. cuDNN's needs an NVIDIA GPU and bfloat16."""
+    actor_buckets: tuple[int, ...] = ()
+    """Places that a group of graphs may be cut to, if they are enough for the largest of the group."""
+    critic_buckets: tuple[int, ...] = ()
+    group: int = 256
+    """Graphs of a batch that are computed together, in the order of their size."""
 
 
 PLAIN = Compute()
@@ -184,8 +189,12 @@ class Attention(eqx.Module):
         def by_head(y: Float[Array, "n D"]) -> Float[Array, "n heads W"]:
             return y.reshape(y.shape[0], self.heads, -1)
 
-        query = self.query(x)
-        found = attend(by_head(query), by_head(self.key(source)), by_head(self.value(source)), mask, kernel)
+        if x is source:  # one product instead of three
+            weight = jnp.concatenate([self.query.weight, self.key.weight, self.value.weight])
+            query, key, value = jnp.split(x @ weight.T.astype(x.dtype), 3, axis=-1)
+        else:
+            query, key, value = self.query(x), self.key(source), self.value(source)
+        found = attend(by_head(query), by_head(key), by_head(value), mask, kernel)
         if self.gate is not None:
             found = found * jax.nn.sigmoid(query @ self.gate.T.astype(x.dtype))[..., None]
         return self.output(found.reshape(query.shape))
@@ -380,8 +389,8 @@ class ActionEncoder(eqx.Module):
     def __call__(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float[Array, "K H D"]:
         """The node, from where it was sensed already, and which headings the camera would see."""
         place = places(nodes, candidate_sites(situation.site))
-        per_slot = [rows_at(z, place), self.sensed(rows_at(nodes.sensed.astype(z.dtype), place))]
-        heading = self.heading(view_window(situation.heading_bin, nodes.sensed.shape[-1], self.window, z.dtype))
+        per_slot = [rows_at(z, place), self.sensed(situation.sensed.astype(z.dtype))]
+        heading = self.heading(view_window(situation.heading_bin, situation.sensed.shape[-1], self.window, z.dtype))
         repeated = [jnp.repeat(part[:, None], heading.shape[1], axis=1) for part in per_slot]
         return self.join(jnp.concatenate([*repeated, heading], axis=-1))
 

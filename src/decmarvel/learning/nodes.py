@@ -6,7 +6,7 @@ M: places. F: features of a node. Everything a network needs follows from these 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8, UInt32
+from jaxtyping import Array, Bool, Float, Float32, Int32, Shaped, UInt8, UInt32
 
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS
 from decmarvel.observation import Observation
@@ -22,7 +22,6 @@ class Nodes(eqx.Module):
     mask: Bool[Array, "*batch M"]
     features: Float32[Array, "*batch M F"]
     histogram: UInt8[Array, "*batch M B"]
-    sensed: Bool[Array, "*batch M B"]
     edges: UInt32[Array, "*batch M"]
     """Bit k: there is an edge to the site in slot k."""
 
@@ -34,6 +33,8 @@ class Situation(eqx.Module):
     budget: Float32[Array, "*batch 4"]
     heading_bin: Int32[Array, "*batch K H"]
     action_mask: Bool[Array, "*batch K H"]
+    sensed: Bool[Array, "*batch K B"]
+    """The headings in which the robot has looked from each candidate."""
     tokens: Float32[Array, "*batch N L 5"]
     token_mask: Bool[Array, "*batch N L"]
     token_site: Int32[Array, "*batch N L 2"]
@@ -42,11 +43,15 @@ class Situation(eqx.Module):
 
 
 def situation(observation: Observation) -> Situation:
+    there = candidate_sites(observation.site)
+    inside = ((there >= 0) & (there < observation.sensed.shape[0])).all(axis=-1)
+    sensed = observation.sensed.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=False)
     return Situation(
         site=observation.site,
         budget=observation.budget,
         heading_bin=observation.heading_bin,
         action_mask=observation.action_mask,
+        sensed=sensed & inside[:, None],
         tokens=observation.tokens,
         token_mask=observation.token_mask,
         token_site=observation.token_site,
@@ -61,47 +66,43 @@ def bucket_for(sites: int) -> int:
 
 
 def compact(observation: Observation, bucket: int) -> Nodes:
-    """The robot's own nodes."""
-    return fill_bucket(
-        bucket,
-        observation.site,
-        observation.node_mask,
-        observation.edge,
-        observation.node_features,
-        observation.histogram,
-        observation.sensed,
+    """The robot's own nodes, of those nearest to it if there are too many."""
+    mask = nearest(observation.node_mask, observation.site, bucket)
+    flat, site = row_major(mask, bucket)
+    return Nodes(
+        site=site,
+        mask=site[:, 0] >= 0,
+        features=at_sites(observation.node_features, flat),
+        histogram=at_sites(observation.histogram.astype(jnp.uint8), flat),
+        edges=at_sites(edge_bits(observation.edge), flat),
     )
 
 
-def fill_bucket(
-    bucket: int,
-    here: Site,
-    mask: Bool[Array, "S S"],
-    edge: Bool[Array, "K S S"],
-    features: Float32[Array, "S S F"],
-    histogram: Float32[Array, "S S B"],
-    sensed: Bool[Array, "S S B"],
-) -> Nodes:
-    """Row-major places of the masked sites, of those nearest to `here` if there are too many."""
+def row_major(mask: Bool[Array, "S S"], bucket: int) -> tuple[Int32[Array, "M"], Int32[Array, "M 2"]]:
+    """The masked sites in order, as one number and as two; beyond the last site and -1 for padding."""
     sites = mask.shape[0]
-    mask = nearest(mask, here, bucket).reshape(-1)
     index = jnp.arange(sites * sites, dtype=jnp.int32)
-    place = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, bucket)
+    place = jnp.where(mask.reshape(-1), jnp.cumsum(mask, dtype=jnp.int32) - 1, bucket)
     flat = jnp.full(bucket, sites * sites, jnp.int32).at[place].set(index, mode="drop")
-    held = flat < sites * sites
-    bits = edge.astype(jnp.uint32) << jnp.arange(SLOTS, dtype=jnp.uint32)[:, None, None]
+    site = jnp.stack([flat // sites, flat % sites], axis=-1)
+    return flat, jnp.where((flat < sites * sites)[:, None], site, -1)
 
-    def gather(values: Array) -> Array:
-        rows = values.reshape(sites * sites, *values.shape[2:])
-        return rows.at[flat].get(mode="fill", fill_value=0)
 
-    return Nodes(
-        site=jnp.where(held[:, None], jnp.stack([flat // sites, flat % sites], axis=-1), -1),
-        mask=held,
-        features=gather(features),
-        histogram=gather(histogram.astype(jnp.uint8)),
-        sensed=gather(sensed),
-        edges=gather(bits.sum(axis=0, dtype=jnp.uint32)),
+def at_sites(values: Shaped[Array, "S S *n"], flat: Int32[Array, "M"]) -> Shaped[Array, "M *n"]:
+    """Values over the lattice at some sites, zero for padding."""
+    rows = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
+    return rows.at[flat].get(mode="fill", fill_value=0)
+
+
+def edge_bits(edge: Bool[Array, "K S S"]) -> UInt32[Array, "S S"]:
+    slots = jnp.arange(SLOTS, dtype=jnp.uint32)
+    return (edge.astype(jnp.uint32) << slots[:, None, None]).sum(axis=0, dtype=jnp.uint32)
+
+
+def cut(nodes: Nodes, bucket: int) -> Nodes:
+    """The same nodes in fewer places, which must be enough for them."""
+    return jax.tree.map(
+        lambda leaf: leaf[..., :bucket, :] if leaf.ndim > nodes.mask.ndim else leaf[..., :bucket], nodes
     )
 
 

@@ -11,7 +11,9 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.critic import POLYAK_RATE, Critic, begin_post_head, polyak
+from decmarvel.learning.groups import in_groups
 from decmarvel.learning.networks import Compute, NetworkConfig
+from decmarvel.learning.nodes import Nodes, Situation
 from decmarvel.learning.snapshot import Inputs
 from decmarvel.types import Key
 
@@ -89,20 +91,23 @@ def begin(settings: SacSettings, network: NetworkConfig, key: Key) -> Learner:
     )
 
 
-def log_policy(actor: Actor, state: Inputs, compute: Compute) -> Float32[Array, "n A"]:
+def log_policy(actor: Actor, nodes: Nodes, situation: Situation, compute: Compute) -> Float32[Array, "n A"]:
     """Log-probabilities of all actions."""
-    each = jax.vmap(lambda nodes, situation: actor(nodes, situation, compute).reshape(-1))
-    return each(state.nodes, state.situation)
+    return jax.vmap(lambda nodes, situation: actor(nodes, situation, compute).reshape(-1))(nodes, situation)
 
 
 def values(
-    settings: SacSettings, critics: Critic, state: Inputs, post: Bool[Array, "n"], compute: Compute
+    settings: SacSettings,
+    critics: Critic,
+    nodes: Nodes,
+    situation: Situation,
+    post: Bool[Array, "n"],
+    compute: Compute,
 ) -> Float32[Array, "2 n A"]:
     """Both critics' values of all actions, by the head of the state's phase (Eq. 14)."""
 
     def one(critic: Critic) -> Float32[Array, "n 2 A"]:
-        each = jax.vmap(lambda nodes, situation: critic(nodes, situation, compute).reshape(2, -1))
-        return each(state.critic_nodes, state.situation)
+        return jax.vmap(lambda nodes, situation: critic(nodes, situation, compute).reshape(2, -1))(nodes, situation)
 
     both = eqx.filter_vmap(one)(critics)
     second = (post if settings.dual_head else jnp.zeros_like(post))[None, :, None]
@@ -149,30 +154,91 @@ def temperature_loss(
     return (jnp.exp(log_alpha) * (entropy - wanted)).mean()
 
 
+def foresee(actor: Actor, batch: Batch, compute: Compute) -> Float32[Array, "n A"]:
+    """What the policy would do in the next states."""
+
+    def one(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n A"]]:
+        return None, log_policy(actor, nodes[0], situation, compute)
+
+    return in_groups(compute.group, compute.actor_buckets, one, (batch.following.nodes,), batch.following.situation)[1]
+
+
+class CriticRows(eqx.Module):
+    """What the critics' part of an update found, sample by sample."""
+
+    value: Float32[Array, "n 2 A"]
+    target: Float32[Array, "n"]
+
+
+def slope_of_critics(
+    settings: SacSettings, learner: Learner, batch: Batch, next_log: Float32[Array, "n A"], compute: Compute
+) -> tuple[Float32[Array, ""], Critic, CriticRows]:
+    """The loss of Eq. 13 and its gradient, with the soft values of the next states by the target critics."""
+    alpha = jnp.exp(learner.log_alpha)
+
+    def one(
+        nodes: tuple[Nodes, Nodes], batch: Batch, next_log: Float32[Array, "n A"]
+    ) -> tuple[tuple[Float32[Array, ""], Critic], CriticRows]:
+        now, following = nodes
+        next_value = values(
+            settings, learner.targets, following, batch.following.situation, batch.following_post, compute
+        )
+        ahead = soft_value(next_log, next_value, alpha)
+        target = batch.reward + settings.discount * jnp.where(batch.done, 0.0, ahead)
+
+        def loss(critics: Critic) -> tuple[Float32[Array, ""], Float32[Array, "2 n A"]]:
+            value = values(settings, critics, now, batch.state.situation, batch.post, compute)
+            return critic_loss(value, batch.action, target), value
+
+        (found, value), gradient = jax.value_and_grad(loss, has_aux=True)(learner.critics)
+        return (found, gradient), CriticRows(jnp.moveaxis(value, 0, 1), target)
+
+    pair = (batch.state.critic_nodes, batch.following.critic_nodes)
+    (loss, gradient), rows = in_groups(compute.group, compute.critic_buckets, one, pair, without_nodes(batch), next_log)
+    return loss, gradient, rows
+
+
+def slope_of_actor(
+    learner: Learner, batch: Batch, value: Float32[Array, "n 2 A"], compute: Compute
+) -> tuple[Float32[Array, ""], Actor, Float32[Array, "n A"]]:
+    """The actor's loss, its gradient, and the policy in the states of the batch."""
+    alpha = jnp.exp(learner.log_alpha)
+
+    def one(
+        nodes: tuple[Nodes], situation: Situation, value: Float32[Array, "n 2 A"]
+    ) -> tuple[tuple[Float32[Array, ""], Actor], Float32[Array, "n A"]]:
+        def loss(actor: Actor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
+            log_probability = log_policy(actor, nodes[0], situation, compute)
+            return actor_loss(log_probability, jnp.moveaxis(value, 1, 0), alpha), log_probability
+
+        (found, log_probability), gradient = jax.value_and_grad(loss, has_aux=True)(learner.actor)
+        return (found, gradient), log_probability
+
+    (loss, gradient), rows = in_groups(
+        compute.group, compute.actor_buckets, one, (batch.state.nodes,), batch.state.situation, value
+    )
+    return loss, gradient, rows
+
+
+def without_nodes(batch: Batch) -> Batch:
+    """The rest of a batch, for functions that get the nodes beside it."""
+    return eqx.tree_at(
+        lambda b: (b.state.nodes, b.state.critic_nodes, b.following.nodes, b.following.critic_nodes),
+        batch,
+        (None, None, None, None),
+    )
+
+
 def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
     """One step of critics, actor, temperature and targets, all from the networks as they were."""
     learner = begin_phase(settings, learner, batch.post.any())
     alpha = jnp.exp(learner.log_alpha)
-    next_log = log_policy(learner.actor, batch.following, compute)
-    next_value = values(settings, learner.targets, batch.following, batch.following_post, compute)
-    ahead = soft_value(next_log, next_value, alpha)
-    target = batch.reward + settings.discount * jnp.where(batch.done, 0.0, ahead)
-    target = jax.lax.stop_gradient(target)
-
-    def of_critics(critics: Critic) -> tuple[Float32[Array, ""], Float32[Array, "2 n A"]]:
-        value = values(settings, critics, batch.state, batch.post, compute)
-        return critic_loss(value, batch.action, target), value
-
-    (loss_q, value), gradient_q = jax.value_and_grad(of_critics, has_aux=True)(learner.critics)
-
-    def of_actor(actor: Actor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
-        log_probability = log_policy(actor, batch.state, compute)
-        return actor_loss(log_probability, jax.lax.stop_gradient(value), alpha), log_probability
-
-    (loss_pi, log_probability), gradient_pi = jax.value_and_grad(of_actor, has_aux=True)(learner.actor)
+    next_log = foresee(learner.actor, batch, compute)
+    loss_q, gradient_q, rows = slope_of_critics(settings, learner, batch, next_log, compute)
+    loss_pi, gradient_pi, log_probability = slope_of_actor(learner, batch, rows.value, compute)
     valid = batch.state.situation.action_mask.sum(axis=(-2, -1)).astype(jnp.int32)
     loss_alpha, gradient_alpha = jax.value_and_grad(
-        lambda log_alpha: temperature_loss(settings, log_alpha, jax.lax.stop_gradient(log_probability), valid)
+        lambda log_alpha: temperature_loss(settings, log_alpha, log_probability, valid)
     )(learner.log_alpha)
 
     critics, critic_optimiser = step(
@@ -182,7 +248,7 @@ def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compu
     log_alpha, alpha_optimiser = step(
         settings, settings.alpha_rate, gradient_alpha, learner.alpha_optimiser, learner.log_alpha
     )
-    taken = jnp.take_along_axis(value, batch.action[None, :, None], axis=-1)[..., 0].min(axis=0)
+    taken = jnp.take_along_axis(rows.value, batch.action[:, None, None], axis=-1)[..., 0].min(axis=1)
     post = batch.post.astype(jnp.float32)
     metrics = {
         "loss/critic": loss_q,
@@ -192,7 +258,7 @@ def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compu
         "policy/alpha": alpha,
         "value/pre": (taken * (1 - post)).sum() / jnp.maximum((1 - post).sum(), 1.0),
         "value/post": (taken * post).sum() / jnp.maximum(post.sum(), 1.0),
-        "value/target": target.mean(),
+        "value/target": rows.target.mean(),
         "gradient/critic": optax.tree.norm(gradient_q),
         "gradient/actor": optax.tree.norm(gradient_pi),
     }

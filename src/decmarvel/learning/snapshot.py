@@ -11,11 +11,10 @@ from jaxtyping import Array, Bool, Float32, Int16, Int32, UInt8, UInt16, UInt32
 
 from decmarvel.config import Config
 from decmarvel.geometry import SLOTS
-from decmarvel.learning.nodes import Nodes, Situation, candidate_sites, compact, nearest, situation
-from decmarvel.learning.privileged_nodes import TrueGraph, offsets, privileged_nodes
+from decmarvel.learning.nodes import Nodes, Situation, compact, situation
+from decmarvel.learning.privileged_nodes import TrueNodes, offsets, privileged_nodes, shares_at, unprivileged_nodes
 from decmarvel.observation import MANY_VISITS, TRAJECTORY_SCALE_M, UTILITY_SCALE, Observation
 from decmarvel.privileged import PrivilegedView
-from decmarvel.types import Site
 
 NOWHERE = 255
 """A coordinate that no site has."""
@@ -67,16 +66,6 @@ class Inputs(eqx.Module):
     critic_nodes: Nodes
 
 
-def inputs(
-    config: Config, truth: TrueGraph, observation: Observation, privileged: PrivilegedView, bucket: int
-) -> Inputs:
-    return Inputs(
-        nodes=compact(observation, bucket),
-        situation=situation(observation),
-        critic_nodes=privileged_nodes(config, truth, observation, privileged, bucket),
-    )
-
-
 def column_units(config: Config) -> tuple[Float32[np.ndarray, "6"], Float32[np.ndarray, "6"]]:
     """Steps to the unit, and the least value, of the columns that are kept as small integers."""
     steps = [UTILITY_SCALE, 1, 1, config.heading_bins, config.history, MANY_VISITS]
@@ -93,32 +82,21 @@ def small(values: Array, most: int = 255) -> Array:
     return jnp.clip(jnp.round(values), 0, most)
 
 
-def privileged_index(truth: TrueGraph, here: Site, bucket: int) -> Int32[Array, "M"]:
-    """The flat site of each of the critic's places; beyond the last site for padding."""
-    held = nearest(truth.linked, here, bucket).reshape(-1)
-    return jnp.nonzero(held, size=bucket, fill_value=len(held))[0].astype(jnp.int32)
-
-
 def encode(
     config: Config,
-    truth: TrueGraph,
+    truth: TrueNodes,
     map_index: Int32[Array, ""],
     observation: Observation,
     privileged: PrivilegedView,
-    bucket: int,
 ) -> Snapshot:
     """What a state is kept as."""
-    sites = truth.linked.shape[0]
+    sites = observation.node_mask.shape[0]
     if sites >= NOWHERE:
         raise ValueError(f"{sites} sites a side are too many to remember; train on maps of less than {NOWHERE}")
-    nodes = compact(observation, bucket)
+    nodes, around = compact(observation, len(truth.edges)), situation(observation)
     steps, least = column_units(config)
     columns = (jnp.take(nodes.features, jnp.array([2, 3, 4, 5, 6, 8]), axis=1) - least[None]) * steps[None]
-    there = candidate_sites(observation.site)
-    sensed = observation.sensed.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=False)
     angle = jnp.arctan2(observation.tokens[..., 2], observation.tokens[..., 3]) * (180 / np.pi)
-    flat_shares = privileged.fractions.reshape(sites * sites, 3)
-    shares = flat_shares.at[privileged_index(truth, observation.site, bucket)].get(mode="fill", fill_value=0)
     slots = jnp.arange(SLOTS, dtype=jnp.uint32)
     return Snapshot(
         site=jnp.where(nodes.mask[:, None], nodes.site, NOWHERE).astype(jnp.uint8),
@@ -126,7 +104,7 @@ def encode(
         columns=small(columns).astype(jnp.uint8),
         home=small(nodes.features[:, 7] * (65535 / FARTHEST), 65535).astype(jnp.uint16),
         histogram=nodes.histogram,
-        sensed=jnp.packbits(sensed & on_lattice(there, sites)[:, None], axis=-1),
+        sensed=jnp.packbits(around.sensed, axis=-1),
         here=observation.site.astype(jnp.uint8),
         budget=observation.budget,
         heading_bin=observation.heading_bin.astype(jnp.uint8),
@@ -137,7 +115,7 @@ def encode(
         seen_site=jnp.where(observation.token_site < 0, NOWHERE, observation.token_site).astype(jnp.uint8),
         number=observation.number.astype(jnp.uint8),
         team_size=observation.team_size.astype(jnp.uint8),
-        shares=small(shares * share_steps(config)).astype(jnp.uint8),
+        shares=small(shares_at(truth, privileged) * share_steps(config)).astype(jnp.uint8),
         robots=privileged.sites.astype(jnp.uint8),
         active=privileged.active,
         post=privileged.post_success,
@@ -145,60 +123,39 @@ def encode(
     )
 
 
-def on_lattice(site: Int32[Array, "n 2"], sites: int) -> Bool[Array, "n"]:
-    return ((site >= 0) & (site < sites)).all(axis=-1)
-
-
-def decode(config: Config, truth: TrueGraph, snapshot: Snapshot) -> tuple[Observation, PrivilegedView]:
-    """The state that a snapshot was made of. `truth` is the graph of its map."""
-    sites, bucket = truth.linked.shape[0], snapshot.edges.shape[0]
+def own_nodes(config: Config, snapshot: Snapshot) -> Nodes:
+    """The robot's nodes from what is kept of them."""
     held = snapshot.site[:, 0] != NOWHERE
-    site = snapshot.site.astype(jnp.int32)
-    flat = jnp.where(held, site[:, 0] * sites + site[:, 1], sites * sites)
-
-    def spread(values: Array, flat: Array = flat) -> Array:
-        """Values of places, over the lattice."""
-        whole = jnp.zeros((sites * sites, *values.shape[1:]), values.dtype).at[flat].set(values, mode="drop")
-        return whole.reshape(sites, sites, *values.shape[1:])
-
+    site = jnp.where(held[:, None], snapshot.site.astype(jnp.int32), -1)
     steps, least = column_units(config)
-    utility, guidepost, occupancy, heading, trail, visits = jnp.moveaxis(
-        snapshot.columns.astype(jnp.float32) / steps[None] + least[None], -1, 0
-    )
+    columns = snapshot.columns.astype(jnp.float32) / steps[None] + least[None]
     home = snapshot.home.astype(jnp.float32) * (FARTHEST / 65535)
-    ours = spread(jnp.stack([utility, guidepost, occupancy, heading, trail, home, visits], axis=-1))
-    here, mask = snapshot.here.astype(jnp.int32), spread(held)
-    apart = jnp.where(mask[..., None], offsets(config, here, jnp.arange(sites, dtype=jnp.int32)), 0.0)
-    slots = jnp.arange(SLOTS, dtype=jnp.uint32)
-    there = candidate_sites(here)
-    candidate = jnp.where(on_lattice(there, sites), there[:, 0] * sites + there[:, 1], sites * sites)
-    bins = snapshot.histogram.shape[-1]
-    sensed = spread(jnp.unpackbits(snapshot.sensed, axis=-1, count=bins), candidate) == 1
-    allowed = (snapshot.action_mask >> slots) & 1 == 1
-    observation = Observation(
-        node_features=jnp.concatenate([apart, ours], axis=-1),
-        node_mask=mask,
-        edge=jnp.moveaxis((spread(snapshot.edges)[..., None] >> slots[None, None]) & 1 == 1, -1, 0),
-        histogram=spread(snapshot.histogram).astype(jnp.float32),
-        sensed=sensed,
+    apart = offsets(config, snapshot.here.astype(jnp.int32), site)
+    features = jnp.concatenate([apart, columns[:, :5], home[:, None], columns[:, 5:]], axis=-1)
+    return Nodes(
+        site=site,
+        mask=held,
+        features=jnp.where(held[:, None], features, 0.0),
+        histogram=snapshot.histogram,
+        edges=snapshot.edges,
+    )
+
+
+def own_situation(config: Config, snapshot: Snapshot) -> Situation:
+    """The rest of what the robot knew."""
+    allowed = (snapshot.action_mask >> jnp.arange(SLOTS, dtype=jnp.uint32)) & 1 == 1
+    return Situation(
+        site=snapshot.here.astype(jnp.int32),
         budget=snapshot.budget,
+        heading_bin=snapshot.heading_bin.astype(jnp.int32),
+        action_mask=jnp.broadcast_to(allowed[:, None], snapshot.heading_bin.shape),
+        sensed=jnp.unpackbits(snapshot.sensed, axis=-1, count=snapshot.histogram.shape[-1]) == 1,
         tokens=tokens(config, snapshot),
         token_mask=snapshot.seen,
         token_site=jnp.where(snapshot.seen_site == NOWHERE, -1, snapshot.seen_site.astype(jnp.int32)),
-        site=here,
-        heading_bin=snapshot.heading_bin.astype(jnp.int32),
-        action_mask=jnp.broadcast_to(allowed[:, None], snapshot.heading_bin.shape),
         number=snapshot.number.astype(jnp.int32),
         team_size=snapshot.team_size.astype(jnp.int32),
     )
-    shares = snapshot.shares.astype(jnp.float32) / share_steps(config)
-    privileged = PrivilegedView(
-        fractions=spread(shares, privileged_index(truth, here, bucket)),
-        sites=snapshot.robots.astype(jnp.int32),
-        active=snapshot.active,
-        post_success=snapshot.post,
-    )
-    return observation, privileged
 
 
 def tokens(config: Config, snapshot: Snapshot) -> Float32[Array, "N L 5"]:
@@ -210,11 +167,15 @@ def tokens(config: Config, snapshot: Snapshot) -> Float32[Array, "N L 5"]:
     return jnp.where(snapshot.seen[..., None], token, 0.0)
 
 
-def decode_inputs(config: Config, truths: TrueGraph, snapshots: Snapshot) -> Inputs:
-    """What actor and critics read of some snapshots. `truths` holds the graphs of all maps."""
-
-    def one(snapshot: Snapshot) -> Inputs:
+def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privileged: bool = True) -> Inputs:
+    """What actor and critics read of a snapshot. `truths` holds the true nodes of all maps."""
+    nodes = own_nodes(config, snapshot)
+    if privileged:
         truth = jax.tree.map(lambda leaf: leaf[snapshot.map], truths)
-        return inputs(config, truth, *decode(config, truth, snapshot), snapshot.edges.shape[0])
-
-    return jax.vmap(one)(snapshots)
+        shares = snapshot.shares.astype(jnp.float32) / share_steps(config)
+        other = snapshot.active & (jnp.arange(len(snapshot.active)) != snapshot.number.astype(jnp.int32))
+        here, robots = snapshot.here.astype(jnp.int32), snapshot.robots.astype(jnp.int32)
+        critic_nodes = privileged_nodes(config, truth, nodes, here, shares, robots, other)
+    else:
+        critic_nodes = unprivileged_nodes(nodes)
+    return Inputs(nodes, own_situation(config, snapshot), critic_nodes)

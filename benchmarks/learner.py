@@ -1,0 +1,220 @@
+"""Speed of the learner and of collection with the actor in the loop, and where the time goes.
+
+python benchmarks/learner.py                          # on a GPU
+python benchmarks/learner.py --tiny  # anywhere: that it runs, not how fast
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from decmarvel.config import Config
+from decmarvel.environment import Fleet, step, views
+from decmarvel.learning import sac
+from decmarvel.learning.collect import Maps, decide_all, propose_all, renew
+from decmarvel.learning.networks import Compute, NetworkConfig
+from decmarvel.learning.replay import bytes_per_row
+from decmarvel.learning.reward import reward
+from decmarvel.learning.sac import Batch, Learner
+from decmarvel.learning.train import (
+    PRESETS,
+    Training,
+    TrainSettings,
+    default_compute,
+    make_batch,
+    prepare,
+    training_maps,
+)
+from decmarvel.mission import decide, take_off
+from decmarvel.observation import observe
+from decmarvel.planners import PLANNERS
+from decmarvel.runtime import enable_compilation_cache
+from decmarvel.types import State
+
+TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
+
+
+def seconds(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> float:
+    """Median wall time of a compiled call; says how long compiling took."""
+    begin = time.perf_counter()
+    jax.block_until_ready(function(*arguments))
+    print(f"  compiled in {time.perf_counter() - begin:.0f} s", flush=True)
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        jax.block_until_ready(function(*arguments))
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times))
+
+
+def warmed(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, rounds: int) -> Training:
+    """A memory of missions of all ages: flown so far by the sector planner, so that graphs have real sizes."""
+    training = jax.jit(prepare, static_argnums=(0, 1))(config, settings, maps, jax.random.key(0))
+    planner, number = PLANNERS["sector"], settings.collect.missions
+    age = jnp.linspace(0, 110, number).astype(jnp.int32)
+    fleet = Fleet.of(settings.collect.robots, 1024.0)
+
+    def one(index: jax.Array, age: jax.Array) -> State:
+        world = jax.tree.map(lambda leaf: leaf[index], maps.world)
+        flight = take_off(config, planner, jax.random.key(index), world, fleet)
+        return jax.lax.fori_loop(0, age, lambda _, flight: decide(config, planner, flight)[0], flight).state
+
+    state = jax.jit(jax.vmap(one))(training.air.map, age)
+    training = eqx.tree_at(lambda t: t.air.state, training, state)
+    collect = jax.jit(partial(gather, config, settings, compute, maps), donate_argnums=0)
+    for _ in range(rounds):
+        training = collect(training)
+    return training
+
+
+def gather(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training) -> Training:
+    """The part of a round that flies."""
+    collect, actor = settings.collect, training.learner.actor
+
+    def one(carry: Any, _: None) -> tuple[Any, None]:
+        return decide_all(config, collect, settings.rewards, compute, actor, maps, *carry)[:3], None
+
+    carry = (training.air, training.replay, training.spread)
+    (air, replay, spread), _ = jax.lax.scan(one, carry, None, length=collect.renew_every)
+    air, curriculum = renew(config, collect, settings.curriculum, training.curriculum, maps, air)
+    return eqx.tree_at(lambda t: (t.air, t.replay, t.spread, t.curriculum), training, (air, replay, spread, curriculum))
+
+
+def collection(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training) -> float:
+    """Robot-decisions a second, and the parts of a decision."""
+    collect, actor, air = settings.collect, training.learner.actor, training.air
+    robots = collect.missions * collect.robots
+
+    fly = jax.jit(partial(gather, config, settings, compute, maps))
+    whole = seconds(lambda training: fly(training).air.low_gains, training, repeats=3)
+    rate = robots * collect.renew_every / whole
+    print(f"\nCollection: {rate:,.0f} robot-decisions a second ({collect.missions} missions of {collect.robots})\n")
+
+    look = jax.jit(jax.vmap(lambda state: jax.vmap(lambda view: observe(config, view))(views(config, state))))
+    observations = look(air.state)
+    choose = jax.jit(lambda actor, key, seen: propose_all(config, collect, compute, actor, key, seen))
+    proposals = choose(actor, air.key, observations)
+    move_on = jax.jit(jax.vmap(lambda key, state, proposed: step(config, key, state, proposed)))
+    after, move = move_on(air.key, air.state, proposals)
+    earn = jax.jit(jax.vmap(lambda s, m, a, low: reward(config, settings.rewards, s, m, a, low)))
+    parts = [
+        ("observation", look, (air.state,)),
+        ("actor", choose, (actor, air.key, observations)),
+        ("environment step", move_on, (air.key, air.state, proposals)),
+        ("reward", earn, (air.state, move, after, air.low_gains)),
+    ]
+    each = whole / collect.renew_every
+    print(f"| part of a decision | ms | share |\n|---|---|---|\n| all | {1e3 * each:.2f} | 100% |")
+    rest = each
+    for label, function, arguments in parts:
+        elapsed = seconds(function, *arguments)
+        rest -= elapsed
+        print(f"| {label} | {1e3 * elapsed:.2f} | {elapsed / each:.0%} |", flush=True)
+    print(f"| the rest (memory, bookkeeping) | {1e3 * rest:.2f} | {rest / each:.0%} |\n")
+    return rate
+
+
+def learning(
+    config: Config, settings: TrainSettings, computes: list[Compute], maps: Maps, training: Training
+) -> dict[str, float]:
+    """Samples a second of the whole update, batch included, and its parts."""
+    batch, updates, rates = settings.sac.batch, 4, {}
+    draw = jax.jit(lambda t, key: make_batch(config, settings, maps, t.replay, t.spread, key))
+    drawn: Batch = draw(training, jax.random.key(1))
+    own, whole_map = (float(nodes.mask.sum(axis=-1).mean()) for nodes in (drawn.state.nodes, drawn.state.critic_nodes))
+    print(f"\nA batch of {batch}: {own:.0f} nodes a robot, {whole_map:.0f} nodes a critic, on average")
+    for compute in computes:
+
+        def improve(training: Training, compute: Compute = compute) -> Any:
+            def one(learner: Learner, key: Any) -> tuple[Learner, Any]:
+                taken = make_batch(config, settings, maps, training.replay, training.spread, key)
+                return sac.update(settings.sac, learner, taken, compute)
+
+            return jax.lax.scan(one, training.learner, jax.random.split(jax.random.key(2), updates))
+
+        elapsed = seconds(jax.jit(improve), training, repeats=3)
+        rates[name(compute)] = batch * updates / elapsed
+        print(f"| {name(compute)} | {rates[name(compute)]:,.0f} samples a second |", flush=True)
+    compute = computes[0]
+    next_log = jax.jit(lambda a, b: sac.foresee(a, b, compute))(training.learner.actor, drawn)
+    slope_q = jax.jit(lambda t, b, n: sac.slope_of_critics(settings.sac, t, b, n, compute))
+    _, _, rows = slope_q(training.learner, drawn, next_log)
+    parts = [
+        ("drawing and decoding", draw, (training, jax.random.key(1))),
+        (
+            "policy in the next states",
+            jax.jit(lambda a, b: sac.foresee(a, b, compute)),
+            (training.learner.actor, drawn),
+        ),
+        ("critics, their targets and gradient", slope_q, (training.learner, drawn, next_log)),
+        (
+            "actor and gradient",
+            jax.jit(lambda t, b, v: sac.slope_of_actor(t, b, v, compute)),
+            (training.learner, drawn, rows.value),
+        ),
+    ]
+    each = batch / rates[name(compute)]
+    print(f"\n| part of an update | ms | share |\n|---|---|---|\n| all | {1e3 * each:.1f} | 100% |")
+    for label, function, arguments in parts:
+        elapsed = seconds(function, *arguments)
+        print(f"| {label} | {1e3 * elapsed:.2f} | {elapsed / each:.0%} |", flush=True)
+    return rates
+
+
+def name(compute: Compute) -> str:
+    sizes = f"{compute.actor_buckets} and {compute.critic_buckets}"
+    return f"{compute.dtype}, {compute.kernel}, groups of {compute.group}, buckets {sizes}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="small networks, few missions")
+    parser.add_argument("--warm-rounds", type=int, default=3)
+    parser.add_argument("--missions", type=int)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--maps", type=int, default=256)
+    parser.add_argument("--kernels", default="", help="others to compare, such as xla,cudnn")
+    parser.add_argument("--out", type=Path, help="figures as JSON")
+    arguments = parser.parse_args()
+    enable_compilation_cache()
+    config, settings, compute = Config(), replace(PRESETS["fast"], maps=arguments.maps), default_compute()
+    if arguments.tiny:
+        compute = replace(compute, group=8)
+        settings = replace(
+            settings,
+            maps=4,
+            capacity=2000,
+            first_rows=100,
+            updates=1,
+            collect=replace(settings.collect, missions=4, renew_every=4),
+            sac=replace(settings.sac, batch=16),
+            network=TINY,
+        )
+    if arguments.missions:
+        settings = replace(settings, collect=replace(settings.collect, missions=arguments.missions))
+    if arguments.batch:
+        settings = replace(settings, sac=replace(settings.sac, batch=arguments.batch))
+    print(f"{jax.devices()[0].device_kind}, {name(compute)}", flush=True)
+    maps = training_maps(config, settings.maps, settings.collect.bucket)
+    training = warmed(config, settings, compute, maps, arguments.warm_rounds)
+    figures: dict[str, Any] = {"bytes a transition": bytes_per_row(training.replay)}
+    print(f"Memory: {bytes_per_row(training.replay):,.0f} bytes a transition")
+    others = [replace(compute, kernel=kernel) for kernel in filter(None, arguments.kernels.split(","))]
+    figures["samples a second"] = learning(config, settings, [compute, *others], maps, training)
+    figures["decisions a second"] = collection(config, settings, compute, maps, training)
+    if arguments.out:
+        arguments.out.write_text(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
