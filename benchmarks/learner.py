@@ -34,46 +34,52 @@ from decmarvel.learning.train import (
     make_batch,
     prepare,
     training_maps,
+    with_own,
 )
 from decmarvel.mission import decide, take_off
 from decmarvel.observation import observe
 from decmarvel.planners import PLANNERS
 from decmarvel.runtime import enable_compilation_cache
-from decmarvel.types import State
+from decmarvel.types import State, World
 
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
 
 
-def seconds(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> float:
+def seconds(label: str, function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> float:
     """Median wall time of a compiled call; says how long compiling took."""
     begin = time.perf_counter()
     jax.block_until_ready(function(*arguments))
-    print(f"  compiled in {time.perf_counter() - begin:.0f} s", flush=True)
+    compiled = time.perf_counter() - begin
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
         jax.block_until_ready(function(*arguments))
         times.append(time.perf_counter() - begin)
+    print(f"  {label}: {1e3 * np.median(times):.2f} ms (first call {compiled:.0f} s)", flush=True)
     return float(np.median(times))
 
 
 def warmed(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, rounds: int) -> Training:
     """A memory of missions of all ages: flown so far by the sector planner, so that graphs have real sizes."""
     training = jax.jit(prepare, static_argnums=(0, 1))(config, settings, maps, jax.random.key(0))
+    training = with_own(training, lambda leaf: leaf[0])
     planner, number = PLANNERS["sector"], settings.collect.missions
     age = jnp.linspace(0, 110, number).astype(jnp.int32)
     fleet = Fleet.of(settings.collect.robots, 1024.0)
 
-    def one(index: jax.Array, age: jax.Array) -> State:
-        world = jax.tree.map(lambda leaf: leaf[index], maps.world)
+    def one(worlds: World, index: jax.Array, age: jax.Array) -> State:
+        world = jax.tree.map(lambda leaf: leaf[index], worlds)
         flight = take_off(config, planner, jax.random.key(index), world, fleet)
         return jax.lax.fori_loop(0, age, lambda _, flight: decide(config, planner, flight)[0], flight).state
 
-    state = jax.jit(jax.vmap(one))(training.air.map, age)
+    begin = time.perf_counter()
+    state = jax.block_until_ready(jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))(maps.world, training.air.map, age))
+    print(f"  missions of all ages: {time.perf_counter() - begin:.0f} s", flush=True)
     training = eqx.tree_at(lambda t: t.air.state, training, state)
-    collect = jax.jit(partial(gather, config, settings, compute, maps), donate_argnums=0)
+    collect = jax.jit(partial(gather, config, settings, compute), donate_argnums=1)
     for _ in range(rounds):
-        training = collect(training)
+        training = jax.block_until_ready(collect(maps, training))
+        print(f"  filling the memory: {time.perf_counter() - begin:.0f} s", flush=True)
     return training
 
 
@@ -95,8 +101,8 @@ def collection(config: Config, settings: TrainSettings, compute: Compute, maps: 
     collect, actor, air = settings.collect, training.learner.actor, training.air
     robots = collect.missions * collect.robots
 
-    fly = jax.jit(partial(gather, config, settings, compute, maps))
-    whole = seconds(lambda training: fly(training).air.low_gains, training, repeats=3)
+    fly = jax.jit(lambda maps, training: gather(config, settings, compute, maps, training).air.low_gains)
+    whole = seconds("collection", fly, maps, training, repeats=3)
     rate = robots * collect.renew_every / whole
     print(f"\nCollection: {rate:,.0f} robot-decisions a second ({collect.missions} missions of {collect.robots})\n")
 
@@ -117,7 +123,7 @@ def collection(config: Config, settings: TrainSettings, compute: Compute, maps: 
     print(f"| part of a decision | ms | share |\n|---|---|---|\n| all | {1e3 * each:.2f} | 100% |")
     rest = each
     for label, function, arguments in parts:
-        elapsed = seconds(function, *arguments)
+        elapsed = seconds(label, function, *arguments)
         rest -= elapsed
         print(f"| {label} | {1e3 * elapsed:.2f} | {elapsed / each:.0%} |", flush=True)
     print(f"| the rest (memory, bookkeeping) | {1e3 * rest:.2f} | {rest / each:.0%} |\n")
@@ -129,44 +135,36 @@ def learning(
 ) -> dict[str, float]:
     """Samples a second of the whole update, batch included, and its parts."""
     batch, updates, rates = settings.sac.batch, 4, {}
-    draw = jax.jit(lambda t, key: make_batch(config, settings, maps, t.replay, t.spread, key))
-    drawn: Batch = draw(training, jax.random.key(1))
+    draw = jax.jit(lambda maps, t, key: make_batch(config, settings, maps, t.replay, t.spread, key, batch))
+    drawn: Batch = draw(maps, training, jax.random.key(1))
     own, whole_map = (float(nodes.mask.sum(axis=-1).mean()) for nodes in (drawn.state.nodes, drawn.state.critic_nodes))
     print(f"\nA batch of {batch}: {own:.0f} nodes a robot, {whole_map:.0f} nodes a critic, on average")
+    compute = computes[0]
+    look_ahead = jax.jit(lambda actor, batch: sac.foresee(actor, batch, compute))
+    slope_q = jax.jit(lambda learner, batch, log: sac.slope_of_critics(settings.sac, learner, batch, log, compute))
+    slope_pi = jax.jit(lambda learner, batch, value: sac.slope_of_actor(learner, batch, value, compute))
+    learner, key = training.learner, jax.random.key(1)
+    times = {"drawing and decoding": seconds("drawing", draw, maps, training, key)}
+    times["policy in the next states"] = seconds("policy", look_ahead, learner.actor, drawn)
+    next_log = look_ahead(learner.actor, drawn)
+    times["critics, their targets and gradient"] = seconds("critics", slope_q, learner, drawn, next_log)
+    value = slope_q(learner, drawn, next_log)[2].value
+    times["actor and gradient"] = seconds("actor", slope_pi, learner, drawn, value)
     for compute in computes:
 
-        def improve(training: Training, compute: Compute = compute) -> Any:
+        def improve(maps: Maps, training: Training, compute: Compute = compute) -> Any:
             def one(learner: Learner, key: Any) -> tuple[Learner, Any]:
-                taken = make_batch(config, settings, maps, training.replay, training.spread, key)
+                taken = make_batch(config, settings, maps, training.replay, training.spread, key, batch)
                 return sac.update(settings.sac, learner, taken, compute)
 
             return jax.lax.scan(one, training.learner, jax.random.split(jax.random.key(2), updates))
 
-        elapsed = seconds(jax.jit(improve), training, repeats=3)
+        elapsed = seconds(f"whole update, {compute.kernel}", jax.jit(improve), maps, training, repeats=3)
         rates[name(compute)] = batch * updates / elapsed
         print(f"| {name(compute)} | {rates[name(compute)]:,.0f} samples a second |", flush=True)
-    compute = computes[0]
-    next_log = jax.jit(lambda a, b: sac.foresee(a, b, compute))(training.learner.actor, drawn)
-    slope_q = jax.jit(lambda t, b, n: sac.slope_of_critics(settings.sac, t, b, n, compute))
-    _, _, rows = slope_q(training.learner, drawn, next_log)
-    parts = [
-        ("drawing and decoding", draw, (training, jax.random.key(1))),
-        (
-            "policy in the next states",
-            jax.jit(lambda a, b: sac.foresee(a, b, compute)),
-            (training.learner.actor, drawn),
-        ),
-        ("critics, their targets and gradient", slope_q, (training.learner, drawn, next_log)),
-        (
-            "actor and gradient",
-            jax.jit(lambda t, b, v: sac.slope_of_actor(t, b, v, compute)),
-            (training.learner, drawn, rows.value),
-        ),
-    ]
-    each = batch / rates[name(compute)]
+    each = batch / rates[name(computes[0])]
     print(f"\n| part of an update | ms | share |\n|---|---|---|\n| all | {1e3 * each:.1f} | 100% |")
-    for label, function, arguments in parts:
-        elapsed = seconds(function, *arguments)
+    for label, elapsed in times.items():
         print(f"| {label} | {1e3 * elapsed:.2f} | {elapsed / each:.0%} |", flush=True)
     return rates
 

@@ -13,6 +13,7 @@ install_import_hook("decmarvel", "beartype.beartype")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_num_cpu_devices", 2)  # for what is shared among devices
 
 # A shell starts background jobs deaf to Ctrl-C, and commands that tests start and interrupt would inherit it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load, save
 
 import network_oracles
 import oracles
@@ -18,6 +19,7 @@ from decmarvel import cli
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, views
 from decmarvel.learning.actor import IMPOSSIBLE, Actor
+from decmarvel.learning.attention import near, neighbour_attention
 from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig, attend
 from decmarvel.learning.nodes import attention_mask, bucket_for, candidate_sites, compact, places, rows_at, situation
@@ -99,7 +101,15 @@ def critic():
 
 
 def parameters(network):
-    return {name: np.asarray(leaf, float) for name, leaf in named_arrays(network).items()}
+    """Arrays by name, those of stacked layers one by one."""
+    found = {}
+    for name, leaf in named_arrays(network).items():
+        before, layers, rest = name.partition(".layers.")
+        each = enumerate(leaf) if layers else ()
+        found |= {f"{before}.layers.{number}.{rest}": np.asarray(one, float) for number, one in each}
+        if not layers:
+            found[name] = np.asarray(leaf, float)
+    return found
 
 
 apply = eqx.filter_jit(lambda network, nodes, where, compute=PLAIN: network(nodes, where, compute))
@@ -142,8 +152,8 @@ def test_nodes_equal_oracle(seed, bucket):
         for padding in (nodes.features, nodes.histogram, nodes.edges):
             assert not np.asarray(padding[count:]).any()
         expected = np.zeros((bucket, bucket), bool)
-        for place, near in enumerate(network_oracles.neighbourhoods(sites, raw.edge)):
-            expected[place, near] = True
+        for place, others in enumerate(network_oracles.neighbourhoods(sites, raw.edge)):
+            expected[place, others] = True
         np.testing.assert_array_equal(mask_of(nodes), expected)
         asked = [(i, j) for i in range(-2, SIZE + 2) for j in range(-2, SIZE + 2)]
         found = places_of(nodes, jnp.asarray(asked, jnp.int32))
@@ -380,33 +390,57 @@ def test_attention_to_nothing_is_zero():
     assert (slopes == 0).all()
 
 
-def test_the_batching_of_flash_attention(monkeypatch):
-    """With plain attention in the place of cuDNN's, which needs a GPU: values and gradients, once and twice mapped."""
-    usual = jax.nn.dot_product_attention
-    monkeypatch.setattr(jax.nn, "dot_product_attention", lambda *a, implementation, **rest: usual(*a, **rest))
-    shape = (2, 3, 5, 2, 4)
-    query, key, value = jax.random.normal(jax.random.key(0), (3, *shape))
-    mask = jax.random.uniform(jax.random.key(1), (3, 5, 5)) < 0.4  # shared by the outer axis
-
-    def loss(query, key, value, kernel):
-        def one(query, key, value, mask):
-            return attend(query, key, value, mask, kernel)
-
-        found = jax.vmap(jax.vmap(one), in_axes=(0, 0, 0, None))(query, key, value, mask)
-        return (found**2).sum(), found
-
-    for argument in (0, 1, 2):
-        slope = jax.jit(jax.grad(loss, argument, has_aux=True), static_argnums=3)
-        expected, found = slope(query, key, value, "xla"), slope(query, key, value, "cudnn")
-        close(found[0], expected[0], 1e-5)
-        close(found[1], expected[1], 1e-5)
-
-
 def test_places_that_are_none_have_zero_rows():
     values = jax.random.normal(jax.random.key(0), (7, 5))
     found = rows_at(values, jnp.array([[3, -1], [0, 6]], jnp.int32))
     np.testing.assert_array_equal(found, np.stack([[values[3], np.zeros(5)], [values[0], values[6]]]))
     assert candidate_sites(jnp.array([4, 7], jnp.int32))[12].tolist() == [4, 7]
+
+
+def random_neighbours(rng, places: int, count: int) -> np.ndarray:
+    """Symmetric edges between sites that are near, as of a graph with so many nodes."""
+    sites = np.sort(rng.choice(400, count, replace=False))
+    site = np.stack([sites // 20, sites % 20], axis=-1)
+    close_by = (np.abs(site[:, None] - site[None]) <= 2).all(axis=-1)
+    linked = np.triu(rng.random((count, count)) < 0.6)
+    mask = np.zeros((places, places), bool)
+    mask[:count, :count] = close_by & (linked | linked.T) | np.eye(count, dtype=bool)
+    return mask
+
+
+@pytest.mark.parametrize("counts", [(1, 64), (30, 120), (128, 0)])
+def test_the_kernel_equals_plain_attention(counts):
+    """Forwards and backwards; Eq. 10's attention on GPUs."""
+    rng, places = np.random.default_rng(sum(counts)), 128
+    mask = jnp.asarray(np.stack([random_neighbours(rng, places, count) for count in counts]))
+    three = jnp.asarray(rng.normal(size=(2, places, 3, 4, 32)), jnp.float32)
+    slope = jnp.asarray(rng.normal(size=(2, places, 4, 32)), jnp.float32)
+
+    def with_kernel(three):
+        return jax.vmap(lambda three, mask: neighbour_attention(three, near(mask)))(three, mask)
+
+    def plainly(three):
+        return jax.vmap(lambda three, mask: attend(three[:, 0], three[:, 1], three[:, 2], mask))(three, mask)
+
+    (found, back), (expected, plain_back) = (jax.vjp(function, three) for function in (with_kernel, plainly))
+    close(found, expected, 1e-5)
+    close(back(slope)[0], plain_back(slope)[0], 1e-5)
+
+
+def test_the_kernel_changes_nothing_of_the_policy():
+    """Nor of its gradient, through all layers and what they keep for it."""
+    _, observation, _ = next(iter(one_each(9)))
+    nodes, where = pack(observation, 192)
+    weigh = jnp.where(where.action_mask, jax.random.normal(jax.random.key(0), (25, 3)), 0.0)
+
+    @partial(jax.jit, static_argnums=1)
+    def score(network, compute):
+        return jax.value_and_grad(lambda network: (network(nodes, where, compute) * weigh).sum())(network)
+
+    plainly, with_kernel = (score(actor(), Compute(kernel=kernel)) for kernel in ("xla", "pallas"))
+    close(with_kernel[0], plainly[0], 1e-4)
+    for one, two in zip(jax.tree.leaves(plainly[1]), jax.tree.leaves(with_kernel[1]), strict=True):
+        np.testing.assert_allclose(two, one, atol=1e-4 * float(np.abs(one).max()) + 1e-6)
 
 
 @seeds
@@ -503,7 +537,7 @@ def test_weights_round_trip(saved):
     for name, leaf in named_arrays(expected).items():
         np.testing.assert_array_equal(named_arrays(network)[name], leaf)
     assert sorted(file.name for file in saved.parent.iterdir()) == ["policy.json", "policy.safetensors"]
-    assert "graph.layers.0.attention.query.weight" in named_arrays(network)
+    assert named_arrays(network)["graph.layers.attention.query.weight"].shape == (1, 16, 16)
     other = saved.with_name("critic.safetensors")
     save_weights(other, Critic(jax.random.key(1), TINY), dataclasses.replace(CARD, kind="critic", evaluation=()))
     like = eqx.filter_eval_shape(Critic, jax.random.key(0), TINY)
@@ -524,8 +558,21 @@ def deepen(path):
     rewrite(path, network=dataclasses.asdict(dataclasses.replace(TINY, layers=2)))
 
 
-def flatten(path):
-    rewrite(path, network=dataclasses.asdict(dataclasses.replace(TINY, layers=0)))
+def other_arrays(path, change):
+    """Other arrays, with a card that knows them."""
+    content = save(change(load(path.read_bytes())))
+    path.write_bytes(content)
+    rewrite(path, sha256=hashlib.sha256(content).hexdigest())
+
+
+def name_anew(path):
+    other_arrays(
+        path, lambda found: {name.replace("pointer.query", "pointer.wish"): leaf for name, leaf in found.items()}
+    )
+
+
+def add_more(path):
+    other_arrays(path, lambda found: found | {"more": np.zeros(3, np.float32)})
 
 
 def other_type(path):
@@ -560,10 +607,14 @@ def truncate(path):
         (truncate, r"policy\.safetensors: damaged .*; copy"),
         (
             widen,
-            r"'graph\.layers\.0\.feed_in\.bias' is float32\[16\], and this network needs float32\[32\]; load it with",
+            r"'graph\.layers\.feed_in\.bias' is float32\[1, 16\], and this network needs float32\[1, 32\]; load it",
         ),
-        (deepen, r"has no 'graph\.layers\.1\.attention\.gate', which this network needs; load it with"),
-        (flatten, r"has 'graph\.layers\.0\.attention\.gate', which this network does not know; load it with"),
+        (
+            deepen,
+            r"'graph\.layers\.attention\.gate' is float32\[1, 2, 16\], and this network needs float32\[2, 2, 16\]",
+        ),
+        (name_anew, r"has no 'pointer\.query\.weight', which this network needs; load it with"),
+        (add_more, r"has 'more', which this network does not know; load it with"),
         (other_type, r"is float16\[\d+\], and this network needs float32\[\d+\]; load it with"),
     ],
 )

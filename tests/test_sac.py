@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import typer
+from jax.sharding import PartitionSpec
 
 from cases import SMALL, draw_case
 from decmarvel.cli.train import with_setting
@@ -19,15 +20,17 @@ from decmarvel.learning.actor import IMPOSSIBLE
 from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, read_about, save_state
 from decmarvel.learning.collect import CollectSettings, Maps
 from decmarvel.learning.curriculum import CurriculumSettings
+from decmarvel.learning.devices import AXIS, mesh
 from decmarvel.learning.evaluate import EvaluationSettings
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
 from decmarvel.learning.policy import load_actor
 from decmarvel.learning.privileged_nodes import true_nodes
-from decmarvel.learning.run import RunSettings, train
+from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
-from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare
+from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
 
 BATCH, ACTIONS = 7, 12
+update = jax.jit(sac.update, static_argnums=(0, 3))
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
 SETTINGS = TrainSettings(
     capacity=600,
@@ -35,7 +38,7 @@ SETTINGS = TrainSettings(
     updates=2,
     collect=CollectSettings(missions=6, team_sizes=(2, 3), bucket=144, max_decisions=40, renew_every=4),
     curriculum=CurriculumSettings(largest_m=60.0, smallest_m=20.0, around_m=8.0, warm_up=3),
-    sac=SacSettings(batch=32),
+    sac=SacSettings(batch=32, critic_rate=3e-3),
     network=TINY,
 )
 
@@ -83,24 +86,62 @@ def test_losses_equal_loops(seed):
     np.testing.assert_allclose(got, temperature, rtol=1e-4, atol=1e-5)
 
 
+@cache
+def drawn():
+    """A batch from one device's memory of a short run."""
+    draw = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.replay, t.spread, jax.random.key(1), 32))
+    return draw(jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0])))
+
+
 def test_groups_change_nothing_but_the_time():
     """An update in groups of like size, each in the smallest bucket that holds it, and an update at once."""
-    training, _ = run(12)
-    batch = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.replay, t.spread, jax.random.key(1)))(training)
-    buckets = []
+    batch, buckets = drawn(), []
     for nodes in (batch.state.nodes, batch.state.critic_nodes):
         sizes = np.sort(np.asarray(nodes.mask.sum(axis=-1)))
         assert sizes[0] < sizes[-1]
         buckets.append((int(sizes[7]), int(sizes[20])))
     grouped = Compute(actor_buckets=buckets[0], critic_buckets=buckets[1], group=8)
-    update = eqx.filter_jit(lambda learner, compute: sac.update(SETTINGS.sac, learner, batch, compute))
-    (one, figures), (two, others) = (update(training.learner, compute) for compute in (PLAIN, grouped))
+    learner = jax.device_get(run(12)[0].learner)
+    (one, figures), (two, others) = (update(SETTINGS.sac, learner, batch, compute) for compute in (PLAIN, grouped))
     for name, value in figures.items():
         np.testing.assert_allclose(others[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
     state = one.actor_optimiser, one.critic_optimiser, one.log_alpha  # Adam's first moment is the gradient, scaled
     other = two.actor_optimiser, two.critic_optimiser, two.log_alpha
     for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-2, atol=1e-5)
+
+
+def test_devices_take_the_step_of_one():
+    """Eq. 13 and the rest: half of a batch on each of two devices, and the whole of it on one."""
+    learner, batch = jax.device_get(run(12)[0].learner), drawn()
+    together = jax.jit(
+        jax.shard_map(
+            lambda learner, batch: sac.update(SETTINGS.sac, learner, batch, Compute(axis=AXIS)),
+            mesh=mesh(2),
+            in_specs=(PartitionSpec(), PartitionSpec(AXIS)),
+            out_specs=PartitionSpec(),
+            check_vma=False,
+        )
+    )
+    (one, figures), (two, others) = update(SETTINGS.sac, learner, batch, PLAIN), together(learner, batch)
+    for name in ("loss/critic", "loss/actor", "loss/temperature", "policy/entropy", "gradient/critic"):
+        np.testing.assert_allclose(others[name], figures[name], rtol=1e-3, atol=1e-5, err_msg=name)
+    for a, b in zip(
+        *(jax.tree.leaves((each.actor_optimiser, each.critic_optimiser)) for each in (one, two)), strict=True
+    ):
+        np.testing.assert_allclose(b, a, rtol=1e-2, atol=1e-5)
+
+
+def test_each_device_has_missions_of_its_own_and_all_have_the_same_networks():
+    training, reports = run(12)
+    assert training.air.map.shape == (2, 3)
+    assert (training.replay.reward[0] != training.replay.reward[1]).any()
+    assert reports[-1].remembered == training.replay.count.sum()
+    for leaf in jax.tree.leaves(training.learner):
+        first, second = (np.asarray(shard.data) for shard in leaf.addressable_shards)
+        np.testing.assert_array_equal(first, second)
+    with pytest.raises(ValueError, match="4 devices cannot share missions = 6"):
+        prepare(SMALL, SETTINGS, maps(), jax.random.key(5), 4)
 
 
 def test_impossible_actions_have_no_part_in_the_gradient():
@@ -120,12 +161,18 @@ def maps() -> Maps:
 @cache
 def run(rounds: int):
     """Training after some rounds, and what each of them reported."""
-    training = jax.jit(prepare, static_argnums=(0, 1))(SMALL, SETTINGS, maps(), jax.random.key(5))
+    everywhere, training = begun()
     reports = []
     for _ in range(rounds):
-        training, report = play_round(SMALL, SETTINGS, PLAIN, maps(), training)
+        training, report = play_round(SMALL, SETTINGS, PLAIN, everywhere, training)
         reports.append(jax.device_get(report))
-    return jax.device_get(training), reports
+    return training, reports
+
+
+def begun():
+    """A run on two devices, before its first round."""
+    prepared = jax.jit(prepare, static_argnums=(0, 1, 4))(SMALL, SETTINGS, maps(), jax.random.key(5), 2)
+    return put_in_place(maps(), prepared)
 
 
 def test_a_round_flies_remembers_and_learns():
@@ -143,10 +190,10 @@ def test_a_round_flies_remembers_and_learns():
 
 
 def test_the_same_seed_gives_the_same_training():
-    again = jax.jit(prepare, static_argnums=(0, 1))(SMALL, SETTINGS, maps(), jax.random.key(5))
+    everywhere, again = begun()
     for _ in range(12):
-        again, _ = play_round(SMALL, SETTINGS, PLAIN, maps(), again)
-    same(run(12)[0], jax.device_get(again))
+        again, _ = play_round(SMALL, SETTINGS, PLAIN, everywhere, again)
+    same(run(12)[0], again)
 
 
 def same(one, other) -> None:
@@ -161,12 +208,13 @@ def test_a_run_that_was_saved_and_loaded_goes_on_as_if_nothing_had_happened(tmp_
     training, _ = run(6)
     save_state(tmp_path / "state.safetensors", training, {"note": 7})
     assert read_about(tmp_path / "state.safetensors") == {"note": 7}
-    shapes = jax.eval_shape(lambda: prepare(SMALL, SETTINGS, maps(), jax.random.key(5)))
+    shapes = jax.eval_shape(lambda: prepare(SMALL, SETTINGS, maps(), jax.random.key(5), 2))
     loaded = load_state(tmp_path / "state.safetensors", shapes)
     same(loaded, training)
+    everywhere, loaded = put_in_place(maps(), loaded)
     for _ in range(6):
-        loaded, _ = play_round(SMALL, SETTINGS, PLAIN, maps(), loaded)
-    same(jax.device_get(loaded), run(12)[0])
+        loaded, _ = play_round(SMALL, SETTINGS, PLAIN, everywhere, loaded)
+    same(loaded, run(12)[0])
 
 
 def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
@@ -185,44 +233,34 @@ def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
 
 def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
     settings = RunSettings(minutes=0.02, log_every_s=0.0, evaluate_every_s=1e9, save_every_s=1e9)
-    settings = dataclasses.replace(settings, evaluation=EvaluationSettings(maps=4, robots=2, budgets_m=(30.0,)))
+    settings = dataclasses.replace(settings, evaluation=EvaluationSettings(maps=4, robots=2, budgets_m=(30.0, 40.0)))
     heard = []
+
+    def begin(seed: int, resume: bool) -> TrainingRun:
+        return TrainingRun(SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, tmp_path, seed, resume)
+
     for resume in (False, True):
-        train(
-            SMALL,
-            SETTINGS,
-            settings,
-            PLAIN,
-            maps(),
-            maps().world,
-            tmp_path,
-            5,
-            resume,
-            lambda s, f: heard.append((s, f)),
-        )
+        train(begin(5, resume), lambda seconds, figures: heard.append((seconds, figures)))
     _, card = load_actor(tmp_path / "best.safetensors")
     assert card.network == TINY
+    assert [each.budget_m for each in card.evaluation] == [30.0, 40.0]
     assert card.evaluation[0].missions == 4
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["decisions"] for line in lines] == sorted(line["decisions"] for line in lines)
     assert {"reward/fov", "curriculum/target", "speed/decisions a second"} <= lines[0].keys()
     assert heard
     with pytest.raises(CheckpointError, match="another seed"):
-        train(SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, tmp_path, 6, True, lambda *_: None)
+        begin(6, True)
 
 
 def test_critics_fit_a_fixed_batch():
     """With the target networks at rest and no future, the values become the rewards."""
-    training, _ = run(12)
-    training = jax.tree.map(jnp.asarray, training)
-    batch = make_batch(SMALL, SETTINGS, maps(), training.replay, training.spread, jax.random.key(1))
+    batch = drawn()
     batch = dataclasses.replace(batch, done=jnp.ones_like(batch.done))
-    settings = dataclasses.replace(SETTINGS.sac, critic_rate=3e-3)
-    learner = sac.begin(settings, TINY, jax.random.key(2))
-    update = eqx.filter_jit(lambda learner: sac.update(settings, learner, batch, PLAIN))
+    learner = sac.begin(SETTINGS.sac, TINY, jax.random.key(2))
     losses = []
     for _ in range(150):
-        learner, metrics = update(learner)
+        learner, metrics = update(SETTINGS.sac, learner, batch, PLAIN)
         losses.append(float(metrics["loss/critic"]))
     assert losses[-1] < 0.2 * losses[0]
     assert -4 <= float(learner.log_alpha) <= 2

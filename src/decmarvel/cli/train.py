@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -21,7 +21,6 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting, such as sac.batch=1024. May be repeated."),
     ] = None,
-    bfloat16: Annotated[bool, typer.Option("--bfloat16", help="Mixed precision, for GPUs.")] = False,
 ) -> None:
     """Train the Dec-MARVEL policy on generated buildings.
 
@@ -35,18 +34,20 @@ def train(
 
     from decmarvel.config import Config
     from decmarvel.learning.evaluate import heldout_worlds
-    from decmarvel.learning.networks import Compute
-    from decmarvel.learning.run import RunSettings
+    from decmarvel.learning.run import RunSettings, TrainingRun
     from decmarvel.learning.run import train as run_training
-    from decmarvel.learning.train import PRESETS, training_maps
+    from decmarvel.learning.train import PRESETS, default_compute, training_maps
     from decmarvel.runtime import enable_compilation_cache
 
     settings: Any = PRESETS[check_name("--preset", preset, PRESETS)]
     run: Any = RunSettings(minutes=minutes)
+    compute: Any = default_compute()
     for assignment in set_ or []:
         name, _, text = assignment.partition("=")
         if name.startswith("run."):
             run = with_setting(run, name.removeprefix("run."), text, assignment)
+        elif name.startswith("compute."):
+            compute = with_setting(compute, name.removeprefix("compute."), text, assignment)
         else:
             settings = with_setting(settings, name, text, assignment)
     make_folder("--out", out)
@@ -64,11 +65,10 @@ def train(
         rates = [f"{figures[name]:,.0f} {name.split('/')[1]}" for name in figures if name.startswith("speed/")]
         console.print(f"{seconds / 60:5.1f} min  {', '.join([*words, *rates])}")
 
-    compute = Compute(dtype="bfloat16") if bfloat16 else Compute()
     config = Config()
     maps = training_maps(config, settings.maps, settings.collect.bucket)
     worlds = heldout_worlds(config, run.evaluation.maps)
-    run_training(config, settings, run, compute, maps, worlds, out, seed, resume, tell)
+    run_training(TrainingRun(config, settings, run, compute, maps, worlds, out, seed, resume), tell)
     console.print(f"Weights in [bold]{out}[/]: best.safetensors, last.safetensors")
 
 
@@ -89,6 +89,8 @@ def with_setting(settings: Any, name: str, text: str, assignment: str) -> Any:
         value: Any
         if kind is bool:
             value = {"true": True, "false": False}[text.lower()]
+        elif get_origin(kind) is Literal:
+            value = {name: name for name in get_args(kind)}[text]
         elif kind in (int, float, str):
             value = kind(text)
         else:

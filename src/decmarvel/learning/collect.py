@@ -12,6 +12,7 @@ from decmarvel.config import Config
 from decmarvel.environment import NEVER, Fleet, reset, step, views
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
+from decmarvel.learning.devices import everyone, total
 from decmarvel.learning.groups import in_groups
 from decmarvel.learning.networks import Compute
 from decmarvel.learning.nodes import Nodes, Situation, compact, situation
@@ -33,8 +34,8 @@ FLIGHT, NEXT = 0, 1
 class CollectSettings:
     """How training missions are flown."""
 
-    missions: int = 256
-    """Side by side."""
+    missions: int = 512
+    """Side by side, on all devices together."""
     team_sizes: tuple[int, ...] = (4,)
     """A mission draws one of these. The paper trains with 4."""
     bucket: int = 320
@@ -140,11 +141,12 @@ def renew(
     curriculum: Curriculum,
     maps: Maps,
     air: Airspace,
+    axis: str | None = None,
 ) -> tuple[Airspace, Curriculum]:
     """Count the missions that have ended, and put new ones in their place."""
     over = landed(settings, air.state)
     results = jax.vmap(lambda state: outcome(config, state))(air.state)
-    curriculum = learn(curriculum_settings, curriculum, results.strict_success, over)
+    curriculum = learn(curriculum_settings, curriculum, *everyone((results.strict_success, over), axis))
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, NEXT)))(air.key)
     state, index, budget_mm = jax.vmap(
         lambda key: launch(config, settings, curriculum_settings, curriculum, maps, key)
@@ -214,17 +216,17 @@ def decide_all(
     results = jax.vmap(lambda state: outcome(config, state))(after)
     metres = jnp.where(results.success, results.metres_to_99, air.budget_mm.astype(jnp.float32) / 1000)
 
-    def total(values: Array) -> Array:
+    def over_all(values: Array) -> Array:
         return jnp.where(now_over, values.astype(jnp.float32), 0.0).sum()
 
     gathered = Gathered(
         terms=jax.tree.map(lambda term: jnp.where(exploring, term, 0.0).sum(), terms),
         decisions=exploring.sum().astype(jnp.int32),
         finished=now_over.sum().astype(jnp.int32),
-        success=total(results.success).astype(jnp.int32),
-        coverage=total(results.coverage),
-        metres=total(metres),
-        overlap=total(results.overlap),
+        success=over_all(results.success).astype(jnp.int32),
+        coverage=over_all(results.coverage),
+        metres=over_all(metres),
+        overlap=over_all(results.overlap),
     )
     air = Airspace(
         state=jax.tree.map(
@@ -236,7 +238,8 @@ def decide_all(
         begins=jnp.zeros_like(air.begins),
         key=air.key,
     )
-    return air, add(replay, stored), widen(spread, earned, exploring), gathered
+    spread = widen(spread, *everyone((earned, exploring), compute.axis))
+    return air, add(replay, stored), spread, total(gathered, compute.axis)
 
 
 def propose_all(

@@ -6,14 +6,16 @@ M: places. D: width. Q, C: queries and what they attend to.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
+from decmarvel.learning.attention import BLOCK, Near, near, neighbour_attention
 from decmarvel.learning.nodes import Nodes, Situation, attention_mask, candidate_sites, places, rows_at
 from decmarvel.types import Key
 
@@ -48,21 +50,20 @@ class NetworkConfig:
             raise ValueError("heads must divide the widths, token_width must be even and window odd")
 
 
-Kernel: TypeAlias = Literal["xla", "cudnn"]
-
-
 @dataclass(frozen=True)
 class Compute:
     """How to compute: no part of a network, and no part of its weights."""
 
     dtype: Literal["float32", "bfloat16"] = "float32"
-    kernel: Kernel = "xla"
-    """Of graph attention. cuDNN's needs an NVIDIA GPU and bfloat16."""
+    kernel: Literal["xla", "pallas"] = "xla"
+    """Of graph attention. Ours in Pallas is for NVIDIA GPUs, and for buckets that are multiples of 64."""
     actor_buckets: tuple[int, ...] = ()
     """Places that a group of graphs may be cut to, if they are enough for the largest of the group."""
     critic_buckets: tuple[int, ...] = ()
     group: int = 256
     """Graphs of a batch that are computed together, in the order of their size."""
+    axis: str | None = None
+    """Of the devices that learn together, inside a program for all of them."""
 
 
 PLAIN = Compute()
@@ -102,63 +103,15 @@ class LayerNorm(eqx.Module):
         return y.astype(x.dtype)
 
 
-def _as_one_batch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `vmap` of a function of arrays with a batch axis a longer batch."""
-    one_batch = jax.custom_batching.custom_vmap(function)
-
-    @one_batch.def_vmap
-    def _(size: int, batched: list[bool], *arguments: Array) -> tuple[Any, Any]:
-        whole = [a if has else jnp.repeat(a[None], size, axis=0) for a, has in zip(arguments, batched, strict=True)]
-        found = one_batch(*(a.reshape(-1, *a.shape[2:]) for a in whole))
-        return jax.tree.map(lambda y: y.reshape(size, -1, *y.shape[1:]), found), jax.tree.map(lambda _: True, found)
-
-    return one_batch
-
-
-def _cudnn(query: Array, key: Array, value: Array, mask: Array) -> Array:
-    return jax.nn.dot_product_attention(query, key, value, mask=mask[:, None], implementation="cudnn")
-
-
-def _cudnn_slopes(query: Array, key: Array, value: Array, mask: Array, slope: Array) -> tuple[Array, ...]:
-    return jax.vjp(lambda q, k, v: _cudnn(q, k, v, mask), query, key, value)[1](slope)
-
-
-_cudnn_of_many, _cudnn_slopes_of_many = _as_one_batch(_cudnn), _as_one_batch(_cudnn_slopes)
-
-
-@jax.custom_vjp
-def cudnn_attention(
-    query: Float[Array, "batch Q heads W"],
-    key: Float[Array, "batch C heads W"],
-    value: Float[Array, "batch C heads W"],
-    mask: Bool[Array, "batch Q C"],
-) -> Float[Array, "batch Q heads W"]:
-    """Flash attention with one mask for all heads; JAX's own rule for `vmap` would need one for each.
-
-    The gradient computes the attention once more: `vmap` and the residuals of cuDNN do not go together.
-    """
-    return _cudnn_of_many(query, key, value, mask)
-
-
-cudnn_attention.defvjp(
-    lambda *inputs: (_cudnn_of_many(*inputs), inputs),
-    lambda inputs, slope: (*_cudnn_slopes_of_many(*inputs, slope), None),
-)
-
-
 def attend(
     query: Float[Array, "Q heads W"],
     key: Float[Array, "C heads W"],
     value: Float[Array, "C heads W"],
     mask: Bool[Array, "Q C"],
-    kernel: Kernel = "xla",
 ) -> Float[Array, "Q heads W"]:
-    """Softmax attention, the one place where it is computed. A query that may attend to nothing gives zero."""
+    """Softmax attention. A query that may attend to nothing gives zero."""
     with jax.numpy_dtype_promotion("standard"):  # JAX computes bfloat16 in float32 inside
-        if kernel == "cudnn":
-            found = cudnn_attention(query[None], key[None], value[None], mask[None])[0]
-        else:
-            found = jax.nn.dot_product_attention(query, key, value, mask=mask[None, None], implementation=kernel)
+        found = jax.nn.dot_product_attention(query, key, value, mask=mask[None, None], implementation="xla")
     return jnp.where(mask.any(axis=-1)[:, None, None], found, jnp.zeros((), found.dtype))
 
 
@@ -182,22 +135,44 @@ class Attention(eqx.Module):
         self.heads = heads
 
     def __call__(
-        self, x: Float[Array, "Q D"], source: Float[Array, "C D"], mask: Bool[Array, "Q C"], kernel: Kernel = "xla"
+        self, x: Float[Array, "Q D"], source: Float[Array, "C D"], mask: Bool[Array, "Q C"]
     ) -> Float[Array, "Q D"]:
-        """W_O of the heads; sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates."""
+        """W_O of the heads."""
+        query, key, value = (self.by_head(part) for part in (self.query(x), self.key(source), self.value(source)))
+        return self.join(query, attend(query, key, value, mask))
 
-        def by_head(y: Float[Array, "n D"]) -> Float[Array, "n heads W"]:
-            return y.reshape(y.shape[0], self.heads, -1)
+    def among(self, x: Float[Array, "M D"], mask: Bool[Array, "M M"] | Near) -> Float[Array, "M D"]:
+        """The same of the rows to each other: one product instead of three, and the kernel if `mask` is made for it."""
+        weight = jnp.concatenate([self.query.weight, self.key.weight, self.value.weight])
+        three = checkpoint_name(x @ weight.T.astype(x.dtype), "three")
+        three = three.reshape(len(x), 3, self.heads, -1)
+        if isinstance(mask, Near):
+            return self.join(three[:, 0], neighbour_attention(three, mask))
+        return self.join(three[:, 0], attend(three[:, 0], three[:, 1], three[:, 2], mask))
 
-        if x is source:  # one product instead of three
-            weight = jnp.concatenate([self.query.weight, self.key.weight, self.value.weight])
-            query, key, value = jnp.split(x @ weight.T.astype(x.dtype), 3, axis=-1)
-        else:
-            query, key, value = self.query(x), self.key(source), self.value(source)
-        found = attend(by_head(query), by_head(key), by_head(value), mask, kernel)
+    def by_head(self, y: Float[Array, "n D"]) -> Float[Array, "n heads W"]:
+        return y.reshape(y.shape[0], self.heads, -1)
+
+    def join(self, query: Float[Array, "Q heads W"], found: Float[Array, "Q heads W"]) -> Float[Array, "Q D"]:
+        """Of what the heads found; sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates."""
+        query = query.reshape(len(query), -1)
         if self.gate is not None:
-            found = found * jax.nn.sigmoid(query @ self.gate.T.astype(x.dtype))[..., None]
+            found = found * jax.nn.sigmoid(query @ self.gate.T.astype(query.dtype))[..., None]
         return self.output(found.reshape(query.shape))
+
+
+@jax.custom_vjp
+def relu(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """max(x, 0), whose gradient asks the result, so that x need not be kept."""
+    return jnp.maximum(x, 0)
+
+
+def _keep_relu(x: Array) -> tuple[Array, Array]:
+    y = checkpoint_name(jnp.maximum(x, 0), "hidden")
+    return y, y
+
+
+relu.defvjp(_keep_relu, lambda y, slope: (jnp.where(y > 0, slope, jnp.zeros_like(slope)),))
 
 
 class EncoderLayer(eqx.Module):
@@ -215,11 +190,10 @@ class EncoderLayer(eqx.Module):
         self.attention = Attention(key_attention, width, heads, gated)
         self.feed_in, self.feed_out = Linear(key_in, width, feed), Linear(key_out, feed, width)
 
-    def __call__(self, x: Float[Array, "Q D"], mask: Bool[Array, "Q Q"], kernel: Kernel = "xla") -> Float[Array, "Q D"]:
+    def __call__(self, x: Float[Array, "M D"], mask: Bool[Array, "M M"] | Near) -> Float[Array, "M D"]:
         """Eq. 10."""
-        y = self.attention_norm(x)
-        x = x + self.attention(y, y, mask, kernel)
-        return x + self.feed_out(jax.nn.relu(self.feed_in(self.feed_norm(x))))
+        x = checkpoint_name(x + self.attention.among(self.attention_norm(x), mask), "middle")
+        return x + self.feed_out(relu(self.feed_in(self.feed_norm(x))))
 
 
 class FrontierEncoder(eqx.Module):
@@ -245,14 +219,27 @@ class FrontierEncoder(eqx.Module):
         matrix = padded[:, index].reshape(channels * bins, bins).astype(dtype)
         bias = jnp.repeat(self.bias, bins).astype(dtype)
         y = (histogram.astype(dtype) / HISTOGRAM_SCALE) @ matrix.T
-        return self.output(jax.nn.relu(y + jnp.broadcast_to(bias, y.shape)))
+        return self.output(relu(y + jnp.broadcast_to(bias, y.shape)))
+
+
+def stacked(key: Key, layers: int, make: Callable[[Key], EncoderLayer]) -> EncoderLayer:
+    """Layers of one shape as one, with an axis for their number: a program that loops over them compiles in no time."""
+    return eqx.filter_vmap(make)(jax.random.split(key, layers))
+
+
+def through(layers: EncoderLayer, apply: Callable[[Array, EncoderLayer], Array], x: Array) -> Array:
+    """X after all layers. The gradient needs the products of each layer; all else is quicker computed again."""
+    kept = jax.checkpoint_policies.save_only_these_names("three", "looked", "log", "middle", "hidden")
+    layer = jax.checkpoint(lambda x, layer: (apply(x, layer), None), policy=kept, prevent_cse=False)
+    return jax.lax.scan(layer, x, layers)[0]
 
 
 class GraphEncoder(eqx.Module):
     """An embedding for each node."""
 
     embed: Linear
-    layers: tuple[EncoderLayer, ...]
+    layers: EncoderLayer
+    """All of them, stacked."""
     norm: LayerNorm
     frontier: FrontierEncoder
     join: Linear
@@ -260,9 +247,10 @@ class GraphEncoder(eqx.Module):
     def __init__(self, key: Key, config: NetworkConfig, features: int):
         key_embed, key_layers, key_frontier, key_join = jax.random.split(key, 4)
         self.embed = Linear(key_embed, features, config.width)
-        self.layers = tuple(
-            EncoderLayer(key, config.width, config.heads, config.feed, gated=True)
-            for key in jax.random.split(key_layers, config.layers)
+        self.layers = stacked(
+            key_layers,
+            config.layers,
+            lambda key: EncoderLayer(key, config.width, config.heads, config.feed, gated=True),
         )
         self.norm = LayerNorm(config.width)
         self.frontier = FrontierEncoder(key_frontier, config)
@@ -272,9 +260,10 @@ class GraphEncoder(eqx.Module):
         """Gated graph attention (Eq. 10) joined with the frontiers' directions; zero at places without a node."""
         held = nodes.mask[:, None]
         mask = attention_mask(nodes)
+        fits = compute.kernel == "pallas" and len(nodes.mask) % BLOCK == 0
+        whom = near(mask) if fits else mask
         x = self.embed(jnp.where(held, nodes.features, 0.0).astype(compute.dtype))
-        for layer in self.layers:
-            x = layer(x, mask, compute.kernel)
+        x = through(self.layers, lambda x, layer: layer(x, whom), x)
         z = self.join(jnp.concatenate([self.norm(x), self.frontier(nodes.histogram, compute.dtype)], axis=-1))
         return jnp.where(held, z, jnp.zeros((), z.dtype))
 
@@ -289,15 +278,16 @@ class TokenEncoder(eqx.Module):
     """Attention among the sightings of each teammate."""
 
     embed: Linear
-    layers: tuple[EncoderLayer, ...]
+    layers: EncoderLayer
     norm: LayerNorm
 
     def __init__(self, key: Key, config: NetworkConfig):
         key_embed, key_layers = jax.random.split(key)
         self.embed = Linear(key_embed, TOKEN_FEATURES, config.token_width)
-        self.layers = tuple(
-            EncoderLayer(key, config.token_width, config.heads, config.token_feed, gated=False)
-            for key in jax.random.split(key_layers, config.token_layers)
+        self.layers = stacked(
+            key_layers,
+            config.token_layers,
+            lambda key: EncoderLayer(key, config.token_width, config.heads, config.token_feed, gated=False),
         )
         self.norm = LayerNorm(config.token_width)
 
@@ -308,8 +298,7 @@ class TokenEncoder(eqx.Module):
         x = self.embed(jnp.where(seen[..., None], tokens, 0.0).astype(compute.dtype))
         x = x + jnp.broadcast_to(jnp.asarray(positions(x.shape[1], x.shape[2]), compute.dtype), x.shape)
         mask = seen[:, :, None] & seen[:, None, :]
-        for layer in self.layers:
-            x = jax.vmap(layer)(x, mask)
+        x = through(self.layers, lambda x, layer: jax.vmap(layer)(x, mask), x)
         return jnp.where(seen[..., None], self.norm(x), jnp.zeros((), x.dtype))
 
 

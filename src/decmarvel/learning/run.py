@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -18,7 +19,7 @@ from decmarvel.learning.checkpoint import CheckpointError, load_state, read_abou
 from decmarvel.learning.collect import Maps
 from decmarvel.learning.evaluate import EvaluationSettings, evaluate
 from decmarvel.learning.networks import Compute
-from decmarvel.learning.train import Round, Training, TrainSettings, play_round, prepare
+from decmarvel.learning.train import Round, Training, TrainSettings, play_round, prepare, put_in_place
 from decmarvel.learning.weights import Card, save_weights
 from decmarvel.types import World
 
@@ -85,89 +86,153 @@ def figures_of(reports: list[Round], seconds: float, batch: int) -> dict[str, fl
     }
 
 
-def train(
-    config: Config,
-    settings: TrainSettings,
-    run: RunSettings,
-    compute: Compute,
-    maps: Maps,
-    worlds: World,
-    folder: Path,
-    seed: int,
-    resume: bool,
-    tell: Callable[[float, dict[str, float]], None],
-) -> dict[str, float]:
-    """Train on `maps` for some minutes, judge on `worlds`. `tell` hears how far the run is and its latest figures."""
-    began = time.monotonic()
-    about = {"version": __version__, "settings": json.loads(json.dumps(dataclasses.asdict(settings))), "seed": seed}
-    start = jax.jit(prepare, static_argnums=(0, 1))
-    spent_s, decisions, best = 0.0, 0, float("inf")
-    if resume:
-        noted = read_about(folder / STATE)
-        for name in ("version", "settings", "seed"):
-            if noted.get(name) != about[name]:
+@dataclasses.dataclass
+class Account:
+    """What a run has cost and brought so far; kept with its state."""
+
+    seconds: float = 0.0
+    decisions: int = 0
+    best: float = math.inf
+    """The fewest penalised metres of an evaluation."""
+
+
+class Every:
+    """Says when so many seconds have passed again."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._last = seconds, time.monotonic()
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self._seconds
+
+    def elapsed(self) -> float:
+        """Since the last time; begins anew."""
+        now = time.monotonic()
+        passed, self._last = now - self._last, now
+        return passed
+
+
+class TrainingRun:
+    """One run in one folder, begun or resumed."""
+
+    def __init__(
+        self,
+        config: Config,
+        settings: TrainSettings,
+        run: RunSettings,
+        compute: Compute,
+        maps: Maps,
+        worlds: World,
+        folder: Path,
+        seed: int,
+        resume: bool,
+    ) -> None:
+        self.config, self.settings, self.run, self.compute = config, settings, run, compute
+        self.maps, self.worlds, self.folder, self.seed = maps, worlds, folder, seed
+        self.account, self.latest, self.began = Account(), dict[str, float](), time.monotonic()
+        self._about = {
+            "version": __version__,
+            "settings": json.loads(json.dumps(dataclasses.asdict(settings))),
+            "seed": seed,
+            "devices": jax.device_count(),
+        }
+        training = self._resumed() if resume else self._begun()
+        self.maps, self.training = put_in_place(maps, training)
+        clean_up(folder)
+        self.log = Log(folder)
+
+    def _begun(self) -> Training:
+        begin = jax.jit(prepare, static_argnums=(0, 1, 4))
+        return begin(self.config, self.settings, self.maps, jax.random.key(self.seed), jax.device_count())
+
+    def _resumed(self) -> Training:
+        path = self.folder / STATE
+        noted = read_about(path)
+        for name, value in self._about.items():
+            if noted.get(name) != value:
                 raise CheckpointError(
-                    f"{folder / STATE}: made with another {name}; resume with the same, or choose another --out"
+                    f"{path}: made with another {name}; resume with the same, or choose another --out"
                 )
-        training = load_state(
-            folder / STATE, jax.eval_shape(lambda maps: prepare(config, settings, maps, jax.random.key(seed)), maps)
+        self.account = Account(**noted["account"])
+        shapes = jax.eval_shape(
+            lambda maps: prepare(self.config, self.settings, maps, jax.random.key(self.seed), jax.device_count()),
+            self.maps,
         )
-        spent_s, decisions, best = noted["seconds"], noted["decisions"], noted["best"]
-    else:
-        training = start(config, settings, maps, jax.random.key(seed))
-    clean_up(folder)
-    log = Log(folder)
-    latest: dict[str, float] = {}
-    reports: list[Round] = []
-    logged = evaluated = saved = began
+        return load_state(path, shapes)
 
-    def judge(training: Training) -> None:
-        nonlocal best
-        cards, figures = evaluate(config, run.evaluation, compute, training.learner.actor, worlds)
-        latest.update(figures)
-        log.write(decisions, figures)
+    @property
+    def elapsed(self) -> float:
+        """Seconds since this process began with the run."""
+        return time.monotonic() - self.began
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole run."""
+        return self.account.seconds + self.elapsed
+
+    def play(self) -> Round:
+        """One round. A loss that is no number ends the run, with the last good state on disk."""
+        self.training, report = play_round(self.config, self.settings, self.compute, self.maps, self.training)
+        found: Round = jax.device_get(report)
+        self.account.decisions += int(found.gathered.decisions)
+        if not all(np.isfinite(value) for value in found.metrics.values()):
+            self.log.write(self.account.decisions, {name: float(value) for name, value in found.metrics.items()})
+            raise FloatingPointError(
+                f"{self.folder}: a loss is no number any more; the last good state is kept in {STATE}"
+            )
+        return found
+
+    def note(self, reports: list[Round], seconds: float) -> None:
+        """Write down some rounds."""
+        self.latest.update(figures_of(reports, seconds, self.settings.sac.batch))
+        self.log.write(self.account.decisions, self.latest | {"seconds": self.seconds})
+
+    def judge(self) -> None:
+        """Evaluate the policy as it is, and keep its weights: the last, and the best if they are."""
+        learner = self.training.learner
+        cards, figures = evaluate(self.config, self.run.evaluation, self.compute, learner.actor, self.worlds)
+        self.latest.update(figures)
+        self.log.write(self.account.decisions, figures | {"seconds": self.seconds})
         metres = float(np.mean([value for name, value in figures.items() if "penalised" in name]))
-        wall_s = spent_s + time.monotonic() - began
-        card = Card("actor", settings.network, seed, round(wall_s, 1), cards)
-        save_weights(folder / "last.safetensors", training.learner.actor, card)
-        if metres < best:
-            best = metres
-            save_weights(folder / "best.safetensors", training.learner.actor, card)
-            critics = Card("critic", settings.network, seed, round(wall_s, 1), cards)
+        card = Card("actor", self.settings.network, self.seed, round(self.seconds, 1), cards)
+        save_weights(self.folder / "last.safetensors", learner.actor, card)
+        if metres < self.account.best:
+            self.account.best = metres
+            save_weights(self.folder / "best.safetensors", learner.actor, card)
             for number in range(2):
-                twin = jax.tree.map(lambda leaf: leaf[number], training.learner.critics)  # noqa: B023
-                save_weights(folder / f"best-critic-{number + 1}.safetensors", twin, critics)
+                twin = jax.tree.map(lambda leaf: leaf[number], learner.critics)  # noqa: B023
+                name = f"best-critic-{number + 1}.safetensors"
+                save_weights(self.folder / name, twin, dataclasses.replace(card, kind="critic"))
 
-    def keep(training: Training) -> None:
-        wall_s = spent_s + time.monotonic() - began
-        save_state(folder / STATE, training, about | {"seconds": wall_s, "decisions": decisions, "best": best})
+    def keep(self) -> None:
+        """Save the state, so that the run can go on from here."""
+        account = dataclasses.replace(self.account, seconds=self.seconds)
+        save_state(self.folder / STATE, self.training, self._about | {"account": dataclasses.asdict(account)})
 
-    with closing(log):
+
+def train(run: TrainingRun, tell: Callable[[float, dict[str, float]], None]) -> dict[str, float]:
+    """Play rounds until the time is up. `tell` hears how far the run is and its latest figures."""
+    settings = run.run
+    logging, judging, keeping = (
+        Every(each) for each in (settings.log_every_s, settings.evaluate_every_s, settings.save_every_s)
+    )
+    reports: list[Round] = []
+    with closing(run.log):
         playing = True
         while playing:  # one round at least
-            training, report = play_round(config, settings, compute, maps, training)
-            report = jax.device_get(report)
-            if not all(np.isfinite(value) for value in report.metrics.values()):
-                log.write(decisions, {name: float(value) for name, value in report.metrics.items()})
-                raise FloatingPointError(
-                    f"{folder}: a loss is no number any more; the last good state is kept in {STATE}"
-                )
-            reports.append(report)
-            decisions += int(report.gathered.decisions)
-            now = time.monotonic()
-            if now - logged >= run.log_every_s:
-                latest.update(figures_of(reports, now - logged, settings.sac.batch))
-                log.write(decisions, latest | {"seconds": spent_s + now - began})
-                reports, logged = [], now
-                tell(now - began, latest)
-            if now - evaluated >= run.evaluate_every_s:
-                judge(training)
-                evaluated = time.monotonic()
-                tell(evaluated - began, latest)
-            if now - saved >= run.save_every_s:
-                keep(training)
-                saved = time.monotonic()
-            playing = time.monotonic() - began < 60 * run.minutes
-        judge(training)
-        keep(training)
-    return latest
+            reports.append(run.play())
+            if logging.due():
+                run.note(reports, logging.elapsed())
+                reports = []
+                tell(run.elapsed, run.latest)
+            if judging.due():
+                run.judge()
+                judging.elapsed()
+                tell(run.elapsed, run.latest)
+            if keeping.due():
+                run.keep()
+                keeping.elapsed()
+            playing = run.elapsed < 60 * settings.minutes
+        run.judge()
+        run.keep()
+    return run.latest

@@ -1,12 +1,15 @@
 """The training loop: fly, remember, learn, without leaving the device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float32, Int32
 
 from decmarvel.config import Config
@@ -14,6 +17,7 @@ from decmarvel.environment import Fleet, reset, views
 from decmarvel.learning import sac
 from decmarvel.learning.collect import Airspace, CollectSettings, Gathered, Maps, decide_all, renew, take_off_all
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, target_m
+from decmarvel.learning.devices import AXIS, mesh, own_key, total
 from decmarvel.learning.networks import Compute, NetworkConfig
 from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.replay import Replay, create, sample
@@ -36,7 +40,7 @@ class TrainSettings:
     """Generated training buildings."""
     capacity: int = 400_000
     """Rows of the memory."""
-    first_rows: int = 20_000
+    first_rows: int = 50_000
     """Learning begins when the memory holds this many transitions."""
     updates: int = 16
     """Each round, after `collect.renew_every` decisions of every mission."""
@@ -49,7 +53,7 @@ class TrainSettings:
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
 
-ACTOR_BUCKETS, CRITIC_BUCKETS = (64, 128, 192, 256), (256, 288)
+ACTOR_BUCKETS, CRITIC_BUCKETS = (128, 192), (256,)
 """Smaller than `collect.bucket`. Robots know 119 nodes on average, and whole buildings have 201 to 316."""
 
 FAST = TrainSettings()
@@ -62,21 +66,26 @@ PRESETS: dict[str, TrainSettings] = {
 
 
 def default_compute() -> Compute:
-    """Mixed precision and cuDNN's attention on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets."""
+    """Mixed precision and our kernel on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets."""
     plain = Compute(actor_buckets=ACTOR_BUCKETS, critic_buckets=CRITIC_BUCKETS)
-    return replace(plain, dtype="bfloat16", kernel="cudnn") if jax.default_backend() == "gpu" else plain
+    return replace(plain, dtype="bfloat16", kernel="pallas") if jax.default_backend() == "gpu" else plain
 
 
 class Training(eqx.Module):
     """The whole state of a run. Saved and loaded, it goes on as if nothing had happened."""
 
     air: Airspace
+    """Of each device, as is the memory: an axis of D before all others."""
     replay: Replay[Snapshot]
     spread: Spread
     curriculum: Curriculum
     learner: Learner
     key: Key
     rounds: Int32[Array, ""]
+
+    @property
+    def devices(self) -> int:
+        return self.air.map.shape[0]
 
 
 class Round(eqx.Module):
@@ -102,15 +111,24 @@ def training_maps(config: Config, count: int, bucket: int) -> Maps:
     return jax.tree.map(lambda leaf: leaf[fits], Maps(world, truth))
 
 
-def prepare(config: Config, settings: TrainSettings, maps: Maps, key: Key) -> Training:
-    """A run before its first round."""
+def prepare(config: Config, settings: TrainSettings, maps: Maps, key: Key, devices: int = 1) -> Training:
+    """A run before its first round, on so many devices."""
+    shared = {"missions": settings.collect.missions, "batch": settings.sac.batch, "capacity": settings.capacity}
+    for name, number in shared.items():
+        if number % devices:
+            raise ValueError(f"{devices} devices cannot share {name} = {number} evenly; choose a multiple")
     key_learner, key_air, key_rounds = jax.random.split(key, 3)
     curriculum = Curriculum.begin(settings.curriculum)
+    air = take_off_all(config, settings.collect, settings.curriculum, curriculum, maps, key_air)
+    memory = create(
+        settings.capacity // devices,
+        settings.collect.missions // devices,
+        settings.collect.robots,
+        example(config, settings, maps),
+    )
     return Training(
-        air=take_off_all(config, settings.collect, settings.curriculum, curriculum, maps, key_air),
-        replay=create(
-            settings.capacity, settings.collect.missions, settings.collect.robots, example(config, settings, maps)
-        ),
+        air=jax.tree.map(lambda leaf: leaf.reshape(devices, -1, *leaf.shape[1:]), air),
+        replay=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (devices, *leaf.shape)), memory),
         spread=Spread.none(),
         curriculum=curriculum,
         learner=sac.begin(settings.sac, settings.network, key_learner),
@@ -138,7 +156,47 @@ def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
 def play_round(
     config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training
 ) -> tuple[Training, Round]:
-    """Some decisions of every mission, then some updates."""
+    """Some decisions of every mission, then some updates, on all devices at once."""
+    together = replace(compute, axis=AXIS)
+
+    def one(maps: Maps, training: Training) -> tuple[Training, Round]:
+        training, report = play_own_round(config, settings, together, maps, with_own(training, lambda leaf: leaf[0]))
+        return with_own(training, lambda leaf: leaf[None]), report
+
+    shares = whose(training)
+    program = jax.shard_map(
+        one,
+        mesh=mesh(training.devices),
+        in_specs=(PartitionSpec(), shares),
+        out_specs=(shares, PartitionSpec()),
+        check_vma=False,
+    )
+    return program(maps, training)
+
+
+def whose(training: Training) -> Any:
+    """Which arrays of a run belong to one device each, and which all of them have."""
+    everybody: Any = jax.tree.map(lambda _: PartitionSpec(), training)
+    return with_own(everybody, lambda _: PartitionSpec(AXIS))
+
+
+def put_in_place(maps: Maps, training: Training) -> tuple[Maps, Training]:
+    """Maps and run where `play_round` leaves them, so that it is compiled once."""
+    where = mesh(training.devices)
+    shardings = jax.tree.map(lambda spec: NamedSharding(where, spec), whose(training))
+    return jax.device_put(maps, NamedSharding(where, PartitionSpec())), jax.device_put(training, shardings)
+
+
+def with_own(training: Training, change: Callable[[Any], Any]) -> Training:
+    """Change what belongs to each device."""
+    own = jax.tree.map(change, (training.air, training.replay))
+    return eqx.tree_at(lambda t: (t.air, t.replay), training, own)
+
+
+def play_own_round(
+    config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training
+) -> tuple[Training, Round]:
+    """The part of one device: some decisions of its missions, then some updates. No axis of devices here."""
     actor = training.learner.actor
 
     def decide(
@@ -151,18 +209,22 @@ def play_round(
 
     start = (training.air, training.replay, training.spread)
     (air, replay, spread), gathered = jax.lax.scan(decide, start, None, length=settings.collect.renew_every)
-    air, curriculum = renew(config, settings.collect, settings.curriculum, training.curriculum, maps, air)
-    key = jax.random.fold_in(training.key, training.rounds)
+    air, curriculum = renew(config, settings.collect, settings.curriculum, training.curriculum, maps, air, compute.axis)
+    key = own_key(jax.random.fold_in(training.key, training.rounds), compute.axis)
+    batch = settings.sac.batch // jax.lax.axis_size(compute.axis) if compute.axis else settings.sac.batch
 
     def improve(learner: Learner, key: Key) -> tuple[Learner, Metrics]:
-        return sac.update(settings.sac, learner, make_batch(config, settings, maps, replay, spread, key), compute)
+        return sac.update(
+            settings.sac, learner, make_batch(config, settings, maps, replay, spread, key, batch), compute
+        )
 
     def study(learner: Learner) -> tuple[Learner, Metrics]:
         learner, metrics = jax.lax.scan(improve, learner, jax.random.split(key, settings.updates))
         return learner, {name: values.mean() for name, values in metrics.items()}
 
     shapes = jax.eval_shape(study, training.learner)[1]
-    ready = replay.complete >= settings.first_rows
+    remembered = total(replay.complete, compute.axis)
+    ready = remembered >= settings.first_rows
     learner, metrics = jax.lax.cond(
         ready,
         study,
@@ -174,15 +236,15 @@ def play_round(
         metrics=metrics,
         learned=jnp.where(ready, settings.updates, 0).astype(jnp.int32),
         target_m=target_m(settings.curriculum, curriculum),
-        remembered=replay.complete,
+        remembered=remembered,
     )
 
 
 def make_batch(
-    config: Config, settings: TrainSettings, maps: Maps, replay: Replay[Snapshot], spread: Spread, key: Key
+    config: Config, settings: TrainSettings, maps: Maps, replay: Replay[Snapshot], spread: Spread, key: Key, batch: int
 ) -> Batch:
     """Transitions drawn from the memory, as the networks read them."""
-    drawn = sample(replay, key, settings.sac.batch)
+    drawn = sample(replay, key, batch)
     return Batch(
         state=read(config, settings, maps, drawn.state),
         action=drawn.action,
