@@ -31,6 +31,8 @@ from decmarvel.types import EXPLORING, RETURNING
 NEVER = 2**30
 ROBOTS = 4
 TERMS = tuple(term.name for term in fields(RewardTerms))
+ALL_TERMS = RewardSettings(removed=1 / 39, each=-0.5)
+"""The paper's, and those of its predecessor."""
 
 
 # Reward
@@ -60,7 +62,7 @@ def advance(config, planner, flight, low_gains):
     exploring = flight.state.robots.mode == EXPLORING
     proposals, memory = propose_all(config, planner, keys, views(config, flight.state), exploring, flight.memory)
     after, move = environment.step(config, key_step, flight.state, proposals)
-    terms, low_gains = reward(config, RewardSettings(), flight.state, move, after, low_gains)
+    terms, low_gains = reward(config, ALL_TERMS, flight.state, move, after, low_gains)
     return type(flight)(after, memory, flight.key), proposals, move, terms, low_gains, explores_on(config, after)
 
 
@@ -119,7 +121,7 @@ def trail_at(robot_sightings, number: int, target: tuple[int, int]) -> float:
 
 
 def expected_terms(name):
-    """Decision by decision and robot by robot, the seven terms by plain loops over the recorded states."""
+    """Decision by decision and robot by robot, the terms by plain loops over the recorded states."""
     low_gains, free = [0] * ROBOTS, MISSIONS[name][0].free
     team_done, own_done = False, [False] * ROBOTS
     for index, (before, _, move, after, _, _) in enumerate(mission(name)):
@@ -127,7 +129,10 @@ def expected_terms(name):
         if index == 0:
             team_done = 100 * (merged == oracles.FREE).sum() >= 99 * free.sum()
             own_done = [100 * (belief == oracles.FREE).sum() >= 99 * free.sum() for belief in before.robots.belief]
-        covered = (oracles.merged_belief(after.robots.belief) == oracles.FREE).sum()
+        merged_after = oracles.merged_belief(after.robots.belief)
+        was, is_ = (oracles.thinned(oracles.frontiers(belief)) for belief in (merged, merged_after))
+        removed = (was & ~is_).sum() / 39
+        covered = (merged_after == oracles.FREE).sum()
         crossing = not team_done and 100 * covered >= 99 * free.sum()
         team_done = team_done or crossing
         rows = []
@@ -136,7 +141,7 @@ def expected_terms(name):
             own_crossing = not own_done[robot] and 100 * own_covered >= 99 * free.sum()
             own_done[robot] = own_done[robot] or own_crossing
             if move.mode[robot] != EXPLORING:
-                rows.append([0.0] * 7)
+                rows.append([0.0] * 9)
                 continue
             target, heading = tuple(move.target[robot].tolist()), int(move.heading[robot])
             fov = frontiers_in_view(before.robots.belief[robot], target, heading) / 26
@@ -146,7 +151,7 @@ def expected_terms(name):
             low_gains[robot] = low_gains[robot] + 1 if 0.5 * fov + team < 0.05 else 0
             trail = -0.15 * trail_at(before.robots.sightings, robot, target)
             repeat = -0.05 * max(low_gains[robot] - 1, 0)
-            rows.append([fov, team, align, trail, repeat, 5.0 * crossing, 2.5 * own_crossing])
+            rows.append([fov, team, align, trail, repeat, 5.0 * crossing, 2.5 * own_crossing, removed, -0.5])
         yield np.array(rows)
 
 
@@ -226,11 +231,11 @@ def test_rewards_of_many_missions_at_once():
     pairs = [(before, move, after) for before, _, move, after, *_ in mission("rooms")[2:6]]
     states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)
     none = jnp.zeros((4, ROBOTS), jnp.int32)
-    score = jax.jit(jax.vmap(lambda b, m, a, q: reward(SMALL, RewardSettings(), b, m, a, q)))
+    score = jax.jit(jax.vmap(lambda b, m, a, q: reward(SMALL, ALL_TERMS, b, m, a, q)))
     terms, _ = score(*states, none)
     for index in range(4):
         alone = mission("rooms")[2 + index][4]
-        for term in ("fov", "merged", "align", "trail", "team", "individual"):
+        for term in ("fov", "merged", "align", "trail", "team", "individual", "removed", "each"):
             np.testing.assert_allclose(getattr(terms, term)[index], getattr(alone, term), atol=1e-6)
 
 

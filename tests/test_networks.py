@@ -25,6 +25,7 @@ from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig, attend
 from decmarvel.learning.nodes import attention_mask, bucket_for, candidate_sites, compact, places, rows_at, situation
 from decmarvel.learning.policy import LearnedPlanner, load_actor
 from decmarvel.learning.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
+from decmarvel.learning.train import PRESETS
 from decmarvel.learning.weights import (
     Card,
     Evaluation,
@@ -397,6 +398,31 @@ def test_places_that_are_none_have_zero_rows():
     assert candidate_sites(jnp.array([4, 7], jnp.int32))[12].tolist() == [4, 7]
 
 
+def test_the_predecessor_knows_neither_budget_nor_trajectories():
+    """Nor distances home, trails and visits; everything else moves its policy, within the clip of its logits."""
+    config = PRESETS["marvel"].network
+    network = Actor(jax.random.key(0), config)
+    observation = next(each for _, each, _ in one_each(9) if each.action_mask.sum() > 9)
+    nodes, where = pack(observation, ALL)
+    usual = apply(network, nodes, where)
+    unknown = dataclasses.replace(
+        where,
+        budget=where.budget + 1,
+        tokens=where.tokens + 1,
+        token_mask=jnp.zeros_like(where.token_mask),
+        number=where.number + 1,
+    )
+    blind = dataclasses.replace(nodes, features=nodes.features.at[:, 6:].add(1.0))
+    np.testing.assert_array_equal(apply(network, blind, unknown), usual)
+    for column in range(6):
+        changed = dataclasses.replace(nodes, features=nodes.features.at[:, column].add(0.5))
+        assert (apply(network, changed, where) != usual).any(), column
+    valid = np.asarray(usual)[np.asarray(where.action_mask)]
+    assert valid.max() - valid.min() <= 2 * config.clip
+    far = dataclasses.replace(nodes, features=nodes.features.at[-1 - int((~nodes.mask).sum())].add(5.0))
+    assert (apply(network, far, where) != usual).any(), "the decoder looks at all nodes"
+
+
 def random_neighbours(rng, places: int, count: int) -> np.ndarray:
     """Symmetric edges between sites that are near, as of a graph with so many nodes."""
     sites = np.sort(rng.choice(400, count, replace=False))
@@ -429,7 +455,7 @@ def test_the_kernel_equals_plain_attention(counts):
 
 def test_the_kernel_changes_nothing_of_the_policy():
     """Nor of its gradient, through all layers and what they keep for it."""
-    _, observation, _ = next(iter(one_each(9)))
+    observation = next(each for _, each, _ in one_each(9) if each.action_mask.sum() > 9)
     nodes, where = pack(observation, 192)
     weigh = jnp.where(where.action_mask, jax.random.normal(jax.random.key(0), (25, 3)), 0.0)
 

@@ -291,9 +291,20 @@ def test_every_ablation_changes_one_thing():
                 yield path + name
 
     changed = {name: list(differences(fast, dataclasses.asdict(preset))) for name, preset in PRESETS.items()}
+    assert changed.pop("paper") == [
+        "capacity",
+        "first_rows",
+        "collect.missions",
+        "sac.batch",
+        "sac.actor_rate",
+        "sac.critic_rate",
+        "sac.alpha_rate",
+    ]
+    predecessor = {name.split(".")[0] for name in changed.pop("marvel")}
+    assert predecessor == {"privilege", "rewards", "curriculum", "sac", "network"}
     assert changed == {
         "fast": [],
-        "no-top": ["privileged"],
+        "no-top": ["privilege"],
         "no-curriculum": ["curriculum.adaptive"],
         "no-dual-head": ["sac.dual_head"],
     }

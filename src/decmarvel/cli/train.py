@@ -8,7 +8,7 @@ import typer
 
 from decmarvel.cli.options import check_name, check_range, complain, make_folder
 
-NAMES = "fast, no-top, no-curriculum or no-dual-head"
+NAMES = "fast, paper, marvel (the predecessor), or an ablation: no-top, no-curriculum, no-dual-head"
 
 
 def train(

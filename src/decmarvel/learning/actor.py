@@ -17,7 +17,7 @@ from decmarvel.learning.networks import (
     NetworkConfig,
     TokenEncoder,
 )
-from decmarvel.learning.nodes import NODE_FEATURES, Nodes, Situation, places, rows_at
+from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
 from decmarvel.types import Key
 
 IMPOSSIBLE = -1e9
@@ -29,11 +29,13 @@ class Pointer(eqx.Module):
 
     query: Linear
     key: Linear
+    clip: float = eqx.field(static=True)
 
-    def __init__(self, key: Key, width: int):
+    def __init__(self, key: Key, config: NetworkConfig):
         key_query, key_key = jax.random.split(key)
-        self.query = Linear(key_query, width, width, bias=False)
-        self.key = Linear(key_key, width, width, bias=False)
+        self.query = Linear(key_query, config.width, config.width, bias=False)
+        self.key = Linear(key_key, config.width, config.width, bias=False)
+        self.clip = config.clip
 
     def __call__(
         self, zeta: Float[Array, "D"], rho: Float[Array, "K H D"], mask: Bool[Array, "K H"]
@@ -41,6 +43,8 @@ class Pointer(eqx.Module):
         """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in."""
         zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
         logits = self.key(rho) @ self.query(zeta) / len(zeta) ** 0.5
+        if self.clip:
+            logits = self.clip * jnp.tanh(logits)
         logits = jnp.where(mask, logits, IMPOSSIBLE)
         return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
 
@@ -49,37 +53,40 @@ class Actor(eqx.Module):
     """The decentralised actor. It reads one robot's own nodes and situation, nothing else."""
 
     graph: GraphEncoder
-    tokens: TokenEncoder
-    fusion: Fusion
+    tokens: TokenEncoder | None
+    fusion: Fusion | None
     context: Context
     action: ActionEncoder
-    cross: CrossAttention
+    cross: CrossAttention | None
     pointer: Pointer
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
         keys = jax.random.split(key, 7)
-        self.graph = GraphEncoder(keys[0], config, NODE_FEATURES)
-        self.tokens = TokenEncoder(keys[1], config)
-        self.fusion = Fusion(keys[2], config)
+        self.graph = GraphEncoder(keys[0], config)
+        self.tokens = TokenEncoder(keys[1], config) if config.trajectories else None
+        self.fusion = Fusion(keys[2], config) if config.trajectories else None
         self.context = Context(keys[3], config)
         self.action = ActionEncoder(keys[4], config)
-        self.cross = CrossAttention(keys[5], config)
-        self.pointer = Pointer(keys[6], config.width)
+        self.cross = CrossAttention(keys[5], config) if config.trajectories else None
+        self.pointer = Pointer(keys[6], config)
         self.config = config
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "K H"]:
         """Eq. 1: the log-probability of each action."""
         z = self.graph(nodes, compute)
-        tokens = self.fused_tokens(nodes, z, situation, compute)
         rho = self.action(nodes, z, situation)
-        seen = situation.token_mask.reshape(-1)
-        looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
-        return self.pointer(self.context(nodes, z, situation), looked.reshape(rho.shape), situation.action_mask)
+        if self.cross is not None:
+            tokens, seen = self.fused_tokens(nodes, z, situation, compute), situation.token_mask.reshape(-1)
+            looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
+            rho = looked.reshape(rho.shape)
+        return self.pointer(self.context(nodes, z, situation), rho, situation.action_mask)
 
     def fused_tokens(
         self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN
     ) -> Float[Array, "N L D"]:
         """What was seen of the teammates (Eq. 9), with the nodes where it was (Eq. 11)."""
+        assert self.tokens is not None
+        assert self.fusion is not None
         tau = self.tokens(situation.tokens, situation.token_mask, compute)
         return self.fusion(tau, rows_at(z, places(nodes, situation.token_site)))

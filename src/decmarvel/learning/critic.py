@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Float32
 
 from decmarvel.learning.networks import PLAIN, ActionEncoder, Compute, Context, GraphEncoder, Linear, NetworkConfig
 from decmarvel.learning.nodes import Nodes, Situation
-from decmarvel.learning.privileged_nodes import CRITIC_FEATURES
+from decmarvel.learning.privileged_nodes import PRIVILEGED_FEATURES
 from decmarvel.types import Key
 
 POLYAK_RATE = 0.003
@@ -45,7 +45,7 @@ class Critic(eqx.Module):
 
     def __init__(self, key: Key, config: NetworkConfig):
         keys = jax.random.split(key, 5)
-        self.graph = GraphEncoder(keys[0], config, CRITIC_FEATURES)
+        self.graph = GraphEncoder(keys[0], config, PRIVILEGED_FEATURES)
         self.context = Context(keys[1], config)
         self.action = ActionEncoder(keys[2], config)
         self.pre, self.post = ValueHead(keys[3], config.width), ValueHead(keys[4], config.width)

@@ -16,7 +16,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
 from decmarvel.learning.attention import BLOCK, Near, near, neighbour_attention
-from decmarvel.learning.nodes import Nodes, Situation, attention_mask, candidate_sites, places, rows_at
+from decmarvel.learning.nodes import NODE_FEATURES, Nodes, Situation, attention_mask, candidate_sites, places, rows_at
 from decmarvel.types import Key
 
 HISTOGRAM_SCALE = 8.0
@@ -44,6 +44,17 @@ class NetworkConfig:
     heading_width: int = 32
     identity: bool = False
     """An extension: the robot also reads its own number and the size of its team."""
+    features: int = NODE_FEATURES
+    """So many of a node's features are read, the first ones of Eq. 5. This and the next four: for the predecessor."""
+    gated: bool = True
+    budget: bool = True
+    """Whether the robot knows its budget."""
+    trajectories: bool = True
+    """Whether it knows where it saw its teammates before."""
+    clip: float = 0.0
+    """Logits are this times a hyperbolic tangent; 0: they are what they are."""
+    decoder: bool = False
+    """Whether the robot's own node looks at all others before it points."""
 
     def __post_init__(self) -> None:
         if self.width % self.heads or self.token_width % self.heads or self.token_width % 2 or self.window % 2 == 0:
@@ -243,14 +254,17 @@ class GraphEncoder(eqx.Module):
     norm: LayerNorm
     frontier: FrontierEncoder
     join: Linear
+    columns: tuple[int, ...] = eqx.field(static=True)
+    """Of the nodes' features, those that are read."""
 
-    def __init__(self, key: Key, config: NetworkConfig, features: int):
+    def __init__(self, key: Key, config: NetworkConfig, more_features: int = 0):
         key_embed, key_layers, key_frontier, key_join = jax.random.split(key, 4)
-        self.embed = Linear(key_embed, features, config.width)
+        self.columns = (*range(config.features), *range(NODE_FEATURES, NODE_FEATURES + more_features))
+        self.embed = Linear(key_embed, len(self.columns), config.width)
         self.layers = stacked(
             key_layers,
             config.layers,
-            lambda key: EncoderLayer(key, config.width, config.heads, config.feed, gated=True),
+            lambda key: EncoderLayer(key, config.width, config.heads, config.feed, config.gated),
         )
         self.norm = LayerNorm(config.width)
         self.frontier = FrontierEncoder(key_frontier, config)
@@ -262,7 +276,8 @@ class GraphEncoder(eqx.Module):
         mask = attention_mask(nodes)
         fits = compute.kernel == "pallas" and len(nodes.mask) % BLOCK == 0
         whom = near(mask) if fits else mask
-        x = self.embed(jnp.where(held, nodes.features, 0.0).astype(compute.dtype))
+        features = jnp.take(nodes.features, jnp.asarray(self.columns), axis=-1)
+        x = self.embed(jnp.where(held, features, 0.0).astype(compute.dtype))
         x = through(self.layers, lambda x, layer: layer(x, whom), x)
         z = self.join(jnp.concatenate([self.norm(x), self.frontier(nodes.histogram, compute.dtype)], axis=-1))
         return jnp.where(held, z, jnp.zeros((), z.dtype))
@@ -340,24 +355,35 @@ class CrossAttention(eqx.Module):
 class Context(eqx.Module):
     """Where the robot is and what it can still afford."""
 
-    budget: Linear
+    budget: Linear | None
     join: Linear
+    decoder: CrossAttention | None
     identity: bool = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
-        key_budget, key_join = jax.random.split(key)
-        self.budget = Linear(key_budget, BUDGET_FEATURES + 3 * config.identity, config.width)
-        self.join = Linear(key_join, 2 * config.width, config.width)
+        key_budget, key_join, key_decoder = jax.random.split(key, 3)
+        into = BUDGET_FEATURES * config.budget + 3 * config.identity
+        self.budget = Linear(key_budget, into, config.width) if into else None
+        self.join = Linear(key_join, (2 if into else 1) * config.width, config.width)
+        self.decoder = CrossAttention(key_decoder, config) if config.decoder else None
         self.identity = config.identity
 
     def __call__(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float[Array, "D"]:
-        b = situation.budget
-        if self.identity:
-            share = 1 / jnp.maximum(situation.team_size, 1).astype(jnp.float32)
-            angle = 2 * np.pi * situation.number.astype(jnp.float32) * share
-            b = jnp.concatenate([b, jnp.stack([jnp.cos(angle), jnp.sin(angle), share])])
         here = rows_at(z, places(nodes, situation.site))
-        return self.join(jnp.concatenate([here, self.budget(b.astype(z.dtype))]))
+        if self.decoder is not None:
+            here = self.decoder(here[None], z, nodes.mask)[0]
+        if self.budget is None:
+            return self.join(here)
+        known = jnp.concatenate([situation.budget, identity(situation)]) if self.identity else situation.budget
+        known = known[len(known) - self.budget.weight.shape[1] :]  # without the budget, the identity alone
+        return self.join(jnp.concatenate([here, self.budget(known.astype(z.dtype))]))
+
+
+def identity(situation: Situation) -> Float32[Array, "3"]:
+    """What a robot knows of itself before take-off: its number, as an angle, and the size of its team."""
+    share = 1 / jnp.maximum(situation.team_size, 1).astype(jnp.float32)
+    angle = 2 * np.pi * situation.number.astype(jnp.float32) * share
+    return jnp.stack([jnp.cos(angle), jnp.sin(angle), share])
 
 
 class ActionEncoder(eqx.Module):

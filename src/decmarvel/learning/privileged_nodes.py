@@ -6,13 +6,12 @@ from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
 from decmarvel.config import Config
 from decmarvel.graph import edges, from_sites, shortest_paths, site_mask
-from decmarvel.learning.nodes import NODE_FEATURES, Nodes, at_sites, edge_bits, places, row_major
+from decmarvel.learning.nodes import Nodes, at_sites, edge_bits, places, row_major
 from decmarvel.observation import POSITION_SCALE_M
 from decmarvel.privileged import PrivilegedView
 from decmarvel.types import FAR_MM, FREE, OCCUPIED, Site, World
 
 PRIVILEGED_FEATURES = 5
-CRITIC_FEATURES = NODE_FEATURES + PRIVILEGED_FEATURES
 CROWD = 2.0
 """Other robots at one site are counted in this unit."""
 

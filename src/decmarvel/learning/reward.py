@@ -21,10 +21,11 @@ from decmarvel.types import EXPLORING, FREE, Move, Proposal, Scalar, Site, State
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """The paper's weights."""
+    """What the terms weigh: as in the paper."""
 
     frontiers: float = 26.0
     """So many frontiers in view are worth 1."""
+    merged: float = 1.0
     align: float = 0.1
     """Small, so that it cannot outweigh sensing."""
     trail: float = 0.15
@@ -34,10 +35,14 @@ class RewardSettings:
     """A waypoint with `own_share * fov + merged` below this adds to the count of repeated low gains."""
     team: float = 5.0
     individual: float = 2.5
+    removed: float = 0.0
+    """For each frontier of the merged belief that is none any more. This and the next: for the predecessor."""
+    each: float = 0.0
+    """For each decision."""
 
 
 class RewardTerms(eqx.Module):
-    """The terms of Eq. 7 with their signs; zero for a robot that did not explore."""
+    """The terms of Eq. 7 with their signs, and two of the predecessor's; zero for a robot that did not explore."""
 
     fov: Float32[Array, "*batch N"]
     merged: Float32[Array, "*batch N"]
@@ -46,6 +51,8 @@ class RewardTerms(eqx.Module):
     repeat: Float32[Array, "*batch N"]
     team: Float32[Array, "*batch N"]
     individual: Float32[Array, "*batch N"]
+    removed: Float32[Array, "*batch N"]
+    each: Float32[Array, "*batch N"]
 
     @property
     def total(self) -> Float32[Array, "*batch N"]:
@@ -118,14 +125,25 @@ def reward(
     )
     terms = RewardTerms(
         fov=fov,
-        merged=merged,
+        merged=settings.merged * merged,
         align=settings.align * jax.vmap(alignment)(robots.site, move.target, move.heading),
         trail=-settings.trail * trail,
         repeat=-settings.repeat * jnp.maximum(low_gains - 1, 0).astype(jnp.float32),
         team=jnp.broadcast_to(jnp.where(team, settings.team, 0.0), fov.shape),
         individual=jnp.where(own, settings.individual, 0.0),
+        removed=jnp.broadcast_to(settings.removed * removed_frontiers(before, after), fov.shape)
+        if settings.removed
+        else jnp.zeros_like(fov),
+        each=jnp.full_like(fov, settings.each),
     )
     return jax.tree.map(lambda term: jnp.where(exploring, term, 0.0), terms), low_gains
+
+
+def removed_frontiers(before: State, after: State) -> Float32[Array, ""]:
+    """Thinned frontiers of the merged belief that a decision has resolved."""
+    corner = jnp.zeros(2, jnp.int32)
+    was, is_ = (thin(frontiers(merge(state.robots.belief)), corner) for state in (before, after))
+    return (was & ~is_).sum().astype(jnp.float32)
 
 
 def explores_on(config: Config, state: State) -> Bool[Array, "N"]:

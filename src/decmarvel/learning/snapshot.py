@@ -3,6 +3,8 @@
 About 20 kB a state with 384 places, nearly all of it the 36 directions of each node's frontiers.
 """
 
+from typing import Literal, TypeAlias
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -56,6 +58,10 @@ class Snapshot(eqx.Module):
     post: Bool[Array, "*batch"]
     map: Int32[Array, "*batch"]
     """Whose true graph the critic reads."""
+
+
+Privilege: TypeAlias = Literal["own and team", "team", "none"]
+"""What the critics are told of the whole building: Eq. 15, or what anybody has seen, or nothing."""
 
 
 class Inputs(eqx.Module):
@@ -167,12 +173,15 @@ def tokens(config: Config, snapshot: Snapshot) -> Float32[Array, "N L 5"]:
     return jnp.where(snapshot.seen[..., None], token, 0.0)
 
 
-def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privileged: bool = True) -> Inputs:
+def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privilege: Privilege = "own and team") -> Inputs:
     """What actor and critics read of a snapshot. `truths` holds the true nodes of all maps."""
     nodes = own_nodes(config, snapshot)
-    if privileged:
+    if privilege != "none":
         truth = jax.tree.map(lambda leaf: leaf[snapshot.map], truths)
         shares = snapshot.shares.astype(jnp.float32) / share_steps(config)
+        if privilege == "team":
+            known = shares[:, 0] + shares[:, 1]
+            shares = jnp.stack([known, jnp.zeros_like(known), shares[:, 2]], axis=-1)
         other = snapshot.active & (jnp.arange(len(snapshot.active)) != snapshot.number.astype(jnp.int32))
         here, robots = snapshot.here.astype(jnp.int32), snapshot.robots.astype(jnp.int32)
         critic_nodes = privileged_nodes(config, truth, nodes, here, shares, robots, other)

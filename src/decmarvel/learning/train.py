@@ -24,7 +24,7 @@ from decmarvel.learning.replay import Replay, create, sample
 from decmarvel.learning.reward import RewardSettings
 from decmarvel.learning.sac import Batch, Learner, Metrics, SacSettings
 from decmarvel.learning.scale import Spread, scaled
-from decmarvel.learning.snapshot import Inputs, Snapshot, decode, encode
+from decmarvel.learning.snapshot import Inputs, Privilege, Snapshot, decode, encode
 from decmarvel.observation import observe
 from decmarvel.privileged import privileged_view
 from decmarvel.types import Key
@@ -44,8 +44,8 @@ class TrainSettings:
     """Learning begins when the memory holds this many transitions."""
     updates: int = 16
     """Each round, after `collect.renew_every` decisions of every mission."""
-    privileged: bool = True
-    """False (`no-top`): the critics see no more than the actor."""
+    privilege: Privilege = "own and team"
+    """"none" (`no-top`): the critics see no more than the actor. "team": they are not told who has seen what."""
     collect: CollectSettings = field(default_factory=CollectSettings)
     rewards: RewardSettings = field(default_factory=RewardSettings)
     curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
@@ -57,9 +57,30 @@ ACTOR_BUCKETS, CRITIC_BUCKETS = (128, 192), (256,)
 """Smaller than `collect.bucket`. Robots know 119 nodes on average, and whole buildings have 201 to 316."""
 
 FAST = TrainSettings()
+PAPER = replace(
+    FAST,
+    capacity=10_000,
+    first_rows=2_000,
+    collect=replace(FAST.collect, missions=32),
+    sac=replace(FAST.sac, batch=256, actor_rate=1e-5, critic_rate=1e-5, alpha_rate=1e-4),
+)
+"""What the paper says; where it is silent, its predecessor's rates: four updates of 256 samples an episode, nearly."""
+MARVEL = replace(
+    FAST,
+    privilege="team",
+    rewards=RewardSettings(
+        merged=0.0, align=1.0, trail=0.0, repeat=0.0, team=10.0, individual=0.0, removed=1 / 39, each=-0.5
+    ),
+    curriculum=replace(FAST.curriculum, adaptive=False),
+    sac=replace(FAST.sac, discount=1.0, entropy_share=0.04, dual_head=False),
+    network=replace(FAST.network, features=6, gated=False, budget=False, trajectories=False, clip=10.0, decoder=True),
+)
+"""The predecessor without communication: the paper's baseline, with our rates, which serve it better than its own."""
 PRESETS: dict[str, TrainSettings] = {
     "fast": FAST,
-    "no-top": replace(FAST, privileged=False),
+    "paper": PAPER,
+    "marvel": MARVEL,
+    "no-top": replace(FAST, privilege="none"),
     "no-curriculum": replace(FAST, curriculum=replace(FAST.curriculum, adaptive=False)),
     "no-dual-head": replace(FAST, sac=replace(FAST.sac, dual_head=False)),
 }
@@ -257,4 +278,4 @@ def make_batch(
 
 
 def read(config: Config, settings: TrainSettings, maps: Maps, snapshots: Snapshot) -> Inputs:
-    return jax.vmap(lambda snapshot: decode(config, maps.truth, snapshot, settings.privileged))(snapshots)
+    return jax.vmap(lambda snapshot: decode(config, maps.truth, snapshot, settings.privilege))(snapshots)
