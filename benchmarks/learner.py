@@ -1,7 +1,8 @@
 """Speed of the learner and of collection with the actor in the loop, and where the time goes.
 
 python benchmarks/learner.py                          # on a GPU
-python benchmarks/learner.py --tiny  # anywhere: that it runs, not how fast
+python benchmarks/learner.py --decision               # one robot's decision, as on board
+python benchmarks/learner.py --tiny                   # anywhere: that it runs, not how fast
 """
 
 import argparse
@@ -21,8 +22,10 @@ import numpy as np
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, step, views
 from decmarvel.learning import sac
+from decmarvel.learning.actor import Actor
 from decmarvel.learning.collect import Maps, decide_all, propose_all, renew
 from decmarvel.learning.networks import Compute, NetworkConfig
+from decmarvel.learning.nodes import compact, situation
 from decmarvel.learning.replay import bytes_per_row
 from decmarvel.learning.reward import reward
 from decmarvel.learning.sac import Batch, Learner
@@ -40,7 +43,9 @@ from decmarvel.mission import decide, take_off
 from decmarvel.observation import observe
 from decmarvel.planners import PLANNERS
 from decmarvel.runtime import enable_compilation_cache
-from decmarvel.types import State, World
+from decmarvel.types import LocalView, State, World
+from decmarvel.worlds import generate
+from decmarvel.worlds.place import place_all
 
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
 
@@ -169,6 +174,24 @@ def learning(
     return rates
 
 
+def decision(config: Config) -> None:
+    """One decision of one robot by the greedy actor, observation included, with so many places for nodes."""
+    flight = take_off(config, PLANNERS["sector"], jax.random.key(0), generate_world(config), Fleet.of(4, 720.0))
+    view = jax.tree.map(lambda leaf: leaf[0], views(config, flight.state))
+    actor = Actor(jax.random.key(0), NetworkConfig())
+
+    def choose(actor: Actor, view: LocalView, places: int) -> jax.Array:
+        observation = observe(config, view)
+        return jnp.argmax(actor(compact(observation, places), situation(observation)))
+
+    for places in (128, 256, 384):
+        seconds(f"one decision, {places} places", jax.jit(partial(choose, places=places)), actor, view, repeats=20)
+
+
+def generate_world(config: Config) -> World:
+    return jax.tree.map(lambda leaf: leaf[0], place_all([generate("indoor", "heldout", 0, config.cell_m)], config))
+
+
 def name(compute: Compute) -> str:
     sizes = f"{compute.actor_buckets} and {compute.critic_buckets}"
     return f"{compute.dtype}, {compute.kernel}, groups of {compute.group}, buckets {sizes}"
@@ -176,6 +199,7 @@ def name(compute: Compute) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--decision", action="store_true", help="only the time of one robot's decision")
     parser.add_argument("--tiny", action="store_true", help="small networks, few missions")
     parser.add_argument("--warm-rounds", type=int, default=3)
     parser.add_argument("--missions", type=int)
@@ -186,6 +210,9 @@ def main() -> None:
     arguments = parser.parse_args()
     enable_compilation_cache()
     config, settings, compute = Config(), replace(PRESETS["fast"], maps=arguments.maps), default_compute()
+    if arguments.decision:
+        decision(config)
+        return
     if arguments.tiny:
         compute = replace(compute, group=8)
         settings = replace(

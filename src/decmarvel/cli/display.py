@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -89,3 +90,46 @@ def _mode_names() -> tuple[str, ...]:
 def _count_modes(modes: np.ndarray) -> str:
     counts = ((name, int((modes == mode).sum())) for mode, name in enumerate(_mode_names()))
     return ", ".join(f"{count} {name}" for name, count in counts if count)
+
+
+class TrainingDisplay:
+    """A bar of the time with the latest figures in a terminal; elsewhere a line now and then."""
+
+    def __init__(self, console: Console, seconds: float) -> None:
+        self._console, self._seconds, self._last_line = console, seconds, -_LINE_EVERY_S
+        self._progress = Progress(
+            BarColumn(_BAR_WIDTH), TimeRemainingColumn(), TextColumn("{task.description}"), console=console
+        )
+        self._task = self._progress.add_task("compiling", total=seconds)
+
+    def __enter__(self) -> "TrainingDisplay":
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, seconds: float, figures: dict[str, float]) -> None:
+        words = training_words(figures)
+        self._progress.update(self._task, completed=min(seconds, self._seconds), description=words)
+        if not self._console.is_terminal and seconds - self._last_line >= _LINE_EVERY_S:
+            self._last_line = seconds
+            self._console.print(f"{seconds / 60:5.1f} min  {words}")
+
+
+def training_words(figures: dict[str, float]) -> str:
+    """How good the policy is on held-out maps, how training missions end, and how fast it goes."""
+    words = []
+    for name, success in figures.items():
+        if name.startswith("evaluation/success "):
+            setting = name.removeprefix("evaluation/success ")
+            metres = figures[f"evaluation/penalised metres {setting}"]
+            words.append(f"held-out {setting}: {success:.0%} {metres:.0f} m")
+    if "episode/success" in figures:
+        words.append(f"training: {figures['episode/success']:.0%}")
+    words.append(f"{figures.get('speed/samples a second', 0):,.0f} samples/s")
+    words.append(f"{figures.get('speed/decisions a second', 0):,.0f} decisions/s")
+    return ", ".join(words)

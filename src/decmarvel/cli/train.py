@@ -32,6 +32,7 @@ def train(
 
     from rich.console import Console
 
+    from decmarvel.cli.display import TrainingDisplay
     from decmarvel.config import Config
     from decmarvel.learning.evaluate import heldout_worlds
     from decmarvel.learning.run import RunSettings, TrainingRun
@@ -54,21 +55,12 @@ def train(
     enable_compilation_cache()
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"Preset [bold]{preset}[/], {minutes:g} min. Compiling; a minute or two the first time.")
-
-    def tell(seconds: float, figures: dict[str, float]) -> None:
-        wanted = [
-            name
-            for name in figures
-            if name.startswith(("evaluation/success", "evaluation/penalised", "episode/success"))
-        ]
-        words = [f"{name.split('/')[1]} {figures[name]:.3g}" for name in wanted]
-        rates = [f"{figures[name]:,.0f} {name.split('/')[1]}" for name in figures if name.startswith("speed/")]
-        console.print(f"{seconds / 60:5.1f} min  {', '.join([*words, *rates])}")
-
     config = Config()
     maps = training_maps(config, settings.maps, settings.collect.bucket)
     worlds = heldout_worlds(config, run.evaluation.maps)
-    run_training(TrainingRun(config, settings, run, compute, maps, worlds, out, seed, resume), tell)
+    training = TrainingRun(config, settings, run, compute, maps, worlds, out, seed, resume)
+    with TrainingDisplay(console, 60 * minutes) as display:
+        run_training(training, display.show)
     console.print(f"Weights in [bold]{out}[/]: best.safetensors, last.safetensors")
 
 

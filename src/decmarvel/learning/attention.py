@@ -38,45 +38,47 @@ def near(mask: Bool[Array, "M M"]) -> Near:
     return Near(mask.astype(jnp.int8), jnp.stack([first, last + 1], axis=1))
 
 
-@jax.custom_vjp
-def neighbour_attention(three: Float[Array, "M 3 heads W"], near: Near) -> Float[Array, "M heads W"]:
-    """Softmax attention, `three` being queries, keys and values; zero for a node that may attend to nobody."""
-    return _look(three, near)[0]
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def neighbour_attention(packed: Float[Array, "M C"], near: Near, heads: int, width: int) -> Float[Array, "M D"]:
+    """Softmax attention; `packed` are queries, keys and values, head by head, and maybe more that is left alone.
+
+    Zero for a node that may attend to nobody.
+    """
+    return _look(packed, near, heads, width)[0]
 
 
-def _look(three: Array, near: Near) -> tuple[Array, Array]:
+def _look(packed: Array, near: Near, heads: int, width: int) -> tuple[Array, Array]:
     """What is found, and the logarithm of the sum of all weights."""
-    size, _, heads, width = three.shape
-    is_ = _Specs(size, width)
+    size = len(packed)
+    is_ = _Specs(size, heads, width)
     found, log = is_.call(
         _forward,
-        heads,
         [is_.reach, is_.mask_rows, is_.part(0), is_.part(1, whole=True), is_.part(2, whole=True)],
-        [is_.values(), is_.numbers()],
-        [jax.ShapeDtypeStruct((size, heads, width), three.dtype), jax.ShapeDtypeStruct((size, heads), jnp.float32)],
-    )(near.reach, near.mask, three, three, three)
+        [is_.part(0), is_.numbers()],
+        [jax.ShapeDtypeStruct((size, heads * width), packed.dtype), jax.ShapeDtypeStruct((size, heads), jnp.float32)],
+    )(near.reach, near.mask, packed, packed, packed)
     return found, log
 
 
-def _keep(three: Array, near: Near) -> tuple[Array, tuple[Array, Near, Array, Array]]:
-    found, log = _look(three, near)
+def _keep(packed: Array, near: Near, heads: int, width: int) -> tuple[Array, tuple[Array, Near, Array, Array]]:
+    found, log = _look(packed, near, heads, width)
     found, log = checkpoint_name(found, "looked"), checkpoint_name(log, "log")
-    return found, (three, near, found, log)
+    return found, (packed, near, found, log)
 
 
-def _slopes(kept: tuple[Array, Near, Array, Array], slope: Array) -> tuple[Array, None]:
-    three, near, found, log = kept
-    share = (slope.astype(jnp.float32) * found.astype(jnp.float32)).sum(axis=-1)
-    inputs = (near.reach, near.mask, three, three, three, slope, log, share)
-    size, _, heads, width = three.shape
-    is_, shape = _Specs(size, width), jax.ShapeDtypeStruct((size, heads, width), three.dtype)
-    query_in = [is_.part(0), is_.part(1, whole=True), is_.part(2, whole=True)]
-    query_in = [is_.reach, is_.mask_rows, *query_in, is_.values(), is_.numbers(), is_.numbers()]
-    (of_query,) = is_.call(_query_slope, heads, query_in, [is_.values()], [shape])(*inputs)
-    key_in = [is_.part(0, whole=True), is_.part(1), is_.part(2), is_.values(whole=True)]
-    key_in = [is_.reach, is_.mask_columns, *key_in, is_.numbers(whole=True), is_.numbers(whole=True)]
-    of_key, of_value = is_.call(_key_slopes, heads, key_in, [is_.values()] * 2, [shape] * 2)(*inputs)
-    return jnp.stack([of_query, of_key, of_value], axis=1), None
+def _slopes(heads: int, width: int, kept: tuple[Array, Near, Array, Array], slope: Array) -> tuple[Array, None]:
+    packed, near, found, log = kept
+    by_head = (slope.astype(jnp.float32) * found.astype(jnp.float32)).reshape(len(packed), heads, -1)
+    inputs = (near.reach, near.mask, packed, packed, packed, slope, log, by_head.sum(axis=-1))
+    is_ = _Specs(len(packed), heads, width)
+    shape = jax.ShapeDtypeStruct(slope.shape, packed.dtype)
+    rows = [is_.part(0), is_.part(1, whole=True), is_.part(2, whole=True), is_.part(0), is_.numbers(), is_.numbers()]
+    (of_query,) = is_.call(_query_slope, [is_.reach, is_.mask_rows, *rows], [is_.part(0)], [shape])(*inputs)
+    columns = [is_.part(0, whole=True), is_.part(1), is_.part(2), is_.part(0, whole=True)]
+    columns = [is_.reach, is_.mask_columns, *columns, is_.numbers(whole=True), is_.numbers(whole=True)]
+    of_key, of_value = is_.call(_key_slopes, columns, [is_.part(0)] * 2, [shape] * 2)(*inputs)
+    rest = jnp.zeros((len(packed), packed.shape[1] - 3 * slope.shape[1]), packed.dtype)
+    return jnp.concatenate([of_query, of_key, of_value, rest], axis=1), None
 
 
 neighbour_attention.defvjp(_keep, _slopes)
@@ -85,27 +87,25 @@ neighbour_attention.defvjp(_keep, _slopes)
 class _Specs:
     """What part of each array the kernel for head h and block i sees: its own block of nodes, or the whole."""
 
-    def __init__(self, size: int, width: int) -> None:
-        self.size, self.width = size, width
+    def __init__(self, size: int, heads: int, width: int) -> None:
+        self.size, self.heads, self.width = size, heads, width
         self.reach = pl.BlockSpec((size // BLOCK, 2), lambda h, i: (0, 0))
         self.mask_rows = pl.BlockSpec((BLOCK, size), lambda h, i: (i, 0))
         self.mask_columns = pl.BlockSpec((size, BLOCK), lambda h, i: (0, i))
 
     def part(self, number: int, whole: bool = False) -> pl.BlockSpec:
-        """Queries, keys or values, of the array that holds all three."""
+        """The columns of a head, in the first, second or third part of an array."""
         rows = self.size if whole else BLOCK
-        return pl.BlockSpec((rows, None, None, self.width), lambda h, i: (0 if whole else i, number, h, 0))
-
-    def values(self, whole: bool = False) -> pl.BlockSpec:
-        return pl.BlockSpec((self.size if whole else BLOCK, None, self.width), lambda h, i: (0 if whole else i, h, 0))
+        return pl.BlockSpec((rows, self.width), lambda h, i: (0 if whole else i, number * self.heads + h))
 
     def numbers(self, whole: bool = False) -> pl.BlockSpec:
+        """One number a node and head."""
         return pl.BlockSpec((self.size if whole else BLOCK, None), lambda h, i: (0 if whole else i, h))
 
-    def call(self, kernel: Any, heads: int, inputs: list[Any], outputs: list[Any], shapes: list[Any]) -> Any:
+    def call(self, kernel: Any, inputs: list[Any], outputs: list[Any], shapes: list[Any]) -> Any:
         return pl.pallas_call(
             partial(kernel, scale=self.width**-0.5),
-            grid=(heads, self.size // BLOCK),
+            grid=(self.heads, self.size // BLOCK),
             in_specs=inputs,
             out_specs=outputs,
             out_shape=shapes,

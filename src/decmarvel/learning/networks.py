@@ -59,6 +59,8 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         if self.width % self.heads or self.token_width % self.heads or self.token_width % 2 or self.window % 2 == 0:
             raise ValueError("heads must divide the widths, token_width must be even and window odd")
+        if self.gated and self.width < self.heads**2:
+            raise ValueError("a head must be as wide as there are heads, to have room for their gates")
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,12 @@ class Attention(eqx.Module):
     gate: Float32[Array, "heads D"] | None
     heads: int = eqx.field(static=True)
 
-    def __init__(self, key: Key, width: int, heads: int, gated: bool, output_bias: bool = True):
+    def __init__(self, key: Key, width: int, heads: int, gated: bool):
         key_query, key_key, key_value, key_output, key_gate = jax.random.split(key, 5)
         self.query = Linear(key_query, width, width, bias=False)
         self.key = Linear(key_key, width, width, bias=False)
         self.value = Linear(key_value, width, width, bias=False)
-        self.output = Linear(key_output, width, width, bias=output_bias)
+        self.output = Linear(key_output, width, width, bias=False)
         self.gate = Linear(key_gate, width, heads, bias=False).weight if gated else None
         self.heads = heads
 
@@ -150,26 +152,30 @@ class Attention(eqx.Module):
     ) -> Float[Array, "Q D"]:
         """W_O of the heads."""
         query, key, value = (self.by_head(part) for part in (self.query(x), self.key(source), self.value(source)))
-        return self.join(query, attend(query, key, value, mask))
+        return self.output(attend(query, key, value, mask).reshape(x.shape))
 
     def among(self, x: Float[Array, "M D"], mask: Bool[Array, "M M"] | Near) -> Float[Array, "M D"]:
-        """The same of the rows to each other: one product instead of three, and the kernel if `mask` is made for it."""
-        weight = jnp.concatenate([self.query.weight, self.key.weight, self.value.weight])
-        three = checkpoint_name(x @ weight.T.astype(x.dtype), "three")
-        three = three.reshape(len(x), 3, self.heads, -1)
+        """The same of the rows to each other, by the kernel if `mask` is made for it. One product makes everything.
+
+        sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates; q_v . w_m is x_v . (w_m W_Q).
+        """
+        width = x.shape[1]
+        weights = [self.query.weight, self.key.weight, self.value.weight]
+        if self.gate is not None:
+            gate = self.gate @ self.query.weight
+            weights.append(jnp.pad(gate, ((0, width // self.heads - self.heads), (0, 0))))  # as much as one more head
+        packed = checkpoint_name(x @ jnp.concatenate(weights).T.astype(x.dtype), "packed")
         if isinstance(mask, Near):
-            return self.join(three[:, 0], neighbour_attention(three, mask))
-        return self.join(three[:, 0], attend(three[:, 0], three[:, 1], three[:, 2], mask))
+            found = self.by_head(neighbour_attention(packed, mask, self.heads, width // self.heads))
+        else:
+            query, key, value = (self.by_head(packed[:, i * width : (i + 1) * width]) for i in range(3))
+            found = attend(query, key, value, mask)
+        if self.gate is not None:
+            found = found * jax.nn.sigmoid(packed[:, 3 * width : 3 * width + self.heads])[..., None]
+        return self.output(found.reshape(x.shape))
 
     def by_head(self, y: Float[Array, "n D"]) -> Float[Array, "n heads W"]:
         return y.reshape(y.shape[0], self.heads, -1)
-
-    def join(self, query: Float[Array, "Q heads W"], found: Float[Array, "Q heads W"]) -> Float[Array, "Q D"]:
-        """Of what the heads found; sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates."""
-        query = query.reshape(len(query), -1)
-        if self.gate is not None:
-            found = found * jax.nn.sigmoid(query @ self.gate.T.astype(query.dtype))[..., None]
-        return self.output(found.reshape(query.shape))
 
 
 @jax.custom_vjp
@@ -187,7 +193,7 @@ relu.defvjp(_keep_relu, lambda y, slope: (jnp.where(y > 0, slope, jnp.zeros_like
 
 
 class EncoderLayer(eqx.Module):
-    """Attention and feed-forward, each behind a normalisation and added to its input."""
+    """Attention and feed-forward, each behind a normalisation and added to its input. Products have no bias here."""
 
     attention_norm: LayerNorm
     attention: Attention
@@ -199,7 +205,8 @@ class EncoderLayer(eqx.Module):
         key_attention, key_in, key_out = jax.random.split(key, 3)
         self.attention_norm, self.feed_norm = LayerNorm(width), LayerNorm(width)
         self.attention = Attention(key_attention, width, heads, gated)
-        self.feed_in, self.feed_out = Linear(key_in, width, feed), Linear(key_out, feed, width)
+        self.feed_in = Linear(key_in, width, feed, bias=False)
+        self.feed_out = Linear(key_out, feed, width, bias=False)
 
     def __call__(self, x: Float[Array, "M D"], mask: Bool[Array, "M M"] | Near) -> Float[Array, "M D"]:
         """Eq. 10."""
@@ -240,7 +247,7 @@ def stacked(key: Key, layers: int, make: Callable[[Key], EncoderLayer]) -> Encod
 
 def through(layers: EncoderLayer, apply: Callable[[Array, EncoderLayer], Array], x: Array) -> Array:
     """X after all layers. The gradient needs the products of each layer; all else is quicker computed again."""
-    kept = jax.checkpoint_policies.save_only_these_names("three", "looked", "log", "middle", "hidden")
+    kept = jax.checkpoint_policies.save_only_these_names("packed", "looked", "log", "middle", "hidden")
     layer = jax.checkpoint(lambda x, layer: (apply(x, layer), None), policy=kept, prevent_cse=False)
     return jax.lax.scan(layer, x, layers)[0]
 
@@ -343,7 +350,7 @@ class CrossAttention(eqx.Module):
 
     def __init__(self, key: Key, config: NetworkConfig):
         self.norm = LayerNorm(config.width)
-        self.attention = Attention(key, config.width, config.heads, gated=False, output_bias=False)
+        self.attention = Attention(key, config.width, config.heads, gated=False)
 
     def __call__(
         self, rho: Float[Array, "A D"], tokens: Float[Array, "C D"], seen: Bool[Array, "C"]
