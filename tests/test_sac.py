@@ -233,7 +233,9 @@ def test_checkpoints_that_do_not_fit_are_refused(tmp_path):
 
 def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
     settings = RunSettings(minutes=0.02, log_every_s=0.0, evaluate_every_s=1e9, save_every_s=1e9)
-    settings = dataclasses.replace(settings, evaluation=EvaluationSettings(maps=4, robots=2, budgets_m=(30.0, 40.0)))
+    settings = dataclasses.replace(
+        settings, evaluation=EvaluationSettings(maps=4, robots=(2, 3), budgets_m=(30.0, 40.0))
+    )
     heard = []
 
     def begin(seed: int, resume: bool) -> TrainingRun:
@@ -243,7 +245,7 @@ def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
         train(begin(5, resume), lambda seconds, figures: heard.append((seconds, figures)))
     _, card = load_actor(tmp_path / "best.safetensors")
     assert card.network == TINY
-    assert [each.budget_m for each in card.evaluation] == [30.0, 40.0]
+    assert [(each.robots, each.budget_m) for each in card.evaluation] == [(2, 30.0), (2, 40.0), (3, 30.0), (3, 40.0)]
     assert card.evaluation[0].missions == 4
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["decisions"] for line in lines] == sorted(line["decisions"] for line in lines)

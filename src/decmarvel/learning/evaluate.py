@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from decmarvel.config import Config
-from decmarvel.environment import Fleet
+from decmarvel.environment import NEVER, Fleet
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.networks import Compute
 from decmarvel.learning.policy import LearnedPlanner
@@ -28,8 +28,13 @@ class EvaluationSettings:
     """What a policy is put to while it learns."""
 
     maps: int = 64
-    robots: int = 4
+    robots: tuple[int, ...] = (4,)
+    """Team sizes."""
     budgets_m: tuple[float, ...] = (720.0, 1024.0)
+
+    @property
+    def teams(self) -> list[tuple[int, float]]:
+        return [(robots, budget_m) for robots in self.robots for budget_m in self.budgets_m]
 
 
 def heldout_worlds(config: Config, count: int) -> World:
@@ -43,18 +48,22 @@ def heldout_worlds(config: Config, count: int) -> World:
 def fly_greedily(
     config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
 ) -> Outcome:
-    """All maps with all budgets, side by side: (budgets, maps)."""
+    """All teams on all maps, side by side: (teams, maps)."""
     planner = LearnedPlanner(actor, compute=compute)
     keys = jax.vmap(jax.random.key)(jnp.arange(settings.maps))
-    cap = config.max_decisions(max(settings.budgets_m))
+    cap, slots = config.max_decisions(max(settings.budgets_m)), max(settings.robots)
 
-    def fly(budget_mm: Array, key: Key, world: World) -> Outcome:
-        fleet = Fleet.of(settings.robots, 1.0)
-        fleet = Fleet(fleet.present, jnp.full(settings.robots, 1, jnp.int32) * budget_mm, fleet.fail_step)
+    def fly(robots: Array, budget_mm: Array, key: Key, world: World) -> Outcome:
+        fleet = Fleet(
+            present=jnp.arange(slots) < robots,
+            budget_mm=jnp.full(slots, 1, jnp.int32) * budget_mm,
+            fail_step=jnp.full(slots, NEVER, jnp.int32),
+        )
         return run_mission(config, planner, key, world, fleet, cap)
 
-    budgets_mm = jnp.asarray([round(1000 * budget_m) for budget_m in settings.budgets_m], jnp.int32)
-    return jax.vmap(lambda budget_mm: jax.vmap(lambda key, world: fly(budget_mm, key, world))(keys, worlds))(budgets_mm)
+    robots, budgets_mm = jnp.asarray([(robots, round(1000 * metres)) for robots, metres in settings.teams], jnp.int32).T
+    on_all_maps = jax.vmap(fly, in_axes=(None, None, 0, 0))
+    return jax.vmap(on_all_maps, in_axes=(0, 0, None, None))(robots, budgets_mm, keys, worlds)
 
 
 def evaluate(
@@ -63,13 +72,13 @@ def evaluate(
     """For a card, and the figures to follow: penalised metres are what a better policy has less of."""
     cards, figures = [], {}
     flown = jax.device_get(fly_greedily(config, settings, compute, actor, worlds))
-    for number, budget_m in enumerate(settings.budgets_m):
+    for number, (robots, budget_m) in enumerate(settings.teams):
         result = jax.tree.map(lambda leaf: leaf[number], flown)  # noqa: B023
         reached = result.metres_to_99[result.success]
         cards.append(
             Evaluation(
                 maps=f"indoor-heldout-{FIRST_MAP:06d}+",
-                robots=settings.robots,
+                robots=robots,
                 budget_m=budget_m,
                 missions=settings.maps,
                 success=float(result.success.mean()),
@@ -77,7 +86,7 @@ def evaluate(
                 overlap=float(result.overlap.mean()),
             )
         )
-        name = f"{settings.robots}x{budget_m:g}m"
+        name = f"{robots}x{budget_m:g}m"
         metres = np.where(result.success, result.metres_to_99, budget_m)
         figures[f"evaluation/success {name}"] = float(result.success.mean())
         figures[f"evaluation/coverage {name}"] = float(result.coverage.mean())
