@@ -19,9 +19,9 @@ from decmarvel import cli
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, views
 from decmarvel.learning.actor import IMPOSSIBLE, Actor
-from decmarvel.learning.attention import near, neighbour_attention
 from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
-from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig, attend
+from decmarvel.learning.kernels import near
+from decmarvel.learning.networks import PLAIN, Compute, EncoderLayer, NetworkConfig, attend
 from decmarvel.learning.nodes import attention_mask, bucket_for, candidate_sites, compact, places, rows_at, situation
 from decmarvel.learning.policy import LearnedPlanner, load_actor
 from decmarvel.learning.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
@@ -434,24 +434,26 @@ def random_neighbours(rng, places: int, count: int) -> np.ndarray:
     return mask
 
 
+@pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("counts", [(1, 64), (30, 120), (128, 0)])
-def test_the_kernel_equals_plain_attention(counts):
-    """Forwards and backwards; Eq. 10's attention on GPUs."""
-    rng, places = np.random.default_rng(sum(counts)), 128
-    mask = jnp.asarray(np.stack([random_neighbours(rng, places, count) for count in counts]))
-    packed = jnp.asarray(rng.normal(size=(2, places, 13 * 32)), jnp.float32)
-    slope = jnp.asarray(rng.normal(size=(2, places, 128)), jnp.float32)
+def test_the_kernel_equals_the_plain_layer(counts, gated):
+    """Eq. 10 in one kernel, forwards and backwards, weights included."""
+    rng, size = np.random.default_rng(sum(counts)), 128
+    mask = jnp.asarray(np.stack([random_neighbours(rng, size, count) for count in counts]))
+    layer = stirred(EncoderLayer(jax.random.key(0), 128, 4, 256, gated), 1)
+    x, slope = (jnp.asarray(rng.normal(size=(2, size, 128)), jnp.float32) for _ in range(2))
 
-    def with_kernel(packed):
-        return jax.vmap(lambda packed, mask: neighbour_attention(packed, near(mask), 4, 32))(packed, mask)
+    @partial(jax.jit, static_argnums=0)
+    def run(kernel, layer, x):
+        apply = (
+            (lambda layer, x: layer.in_kernel(x, jax.vmap(near)(mask))) if kernel else lambda layer, x: layer(x, mask)
+        )
+        found, back = jax.vjp(apply, layer, x)
+        return found, back(slope)
 
-    def plainly(packed):
-        parts = (packed[:, :, 128 * part : 128 * (part + 1)].reshape(2, places, 4, 32) for part in range(3))
-        return jax.vmap(attend)(*parts, mask).reshape(2, places, 128)
-
-    (found, back), (expected, plain_back) = (jax.vjp(function, packed) for function in (with_kernel, plainly))
-    close(found, expected, 1e-5)
-    close(back(slope)[0], plain_back(slope)[0], 1e-5)
+    expected, found = run(False, layer, x), run(True, layer, x)
+    for one, two in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+        np.testing.assert_allclose(two, one, atol=1e-5 * float(np.abs(one).max()) + 1e-6)
 
 
 def test_the_kernel_changes_nothing_of_the_policy():

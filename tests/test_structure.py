@@ -58,7 +58,7 @@ DATA_FLOW = [
 ON_ROBOT = {"planners", "feasibility", "observation", "budget", "graph", "sight"}
 OFF_ROBOT = {"worlds", "sighting", *DATA_FLOW[DATA_FLOW.index("progress") :]}
 LEARNED_ON_ROBOT = {
-    f"learning/{name}.py" for name in ("__init__", "nodes", "attention", "networks", "actor", "policy", "weights")
+    f"learning/{name}.py" for name in ("__init__", "nodes", "kernels", "networks", "actor", "policy", "weights")
 }
 """What flies of the learner. The rest trains, and may see the team."""
 UNSPEAKABLE = {"World", "State", "Progress", "PrivilegedView", "merge", "privileged_view", "decompose"}

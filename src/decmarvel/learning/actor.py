@@ -1,5 +1,7 @@
 """The policy: from what one robot knows to a probability for each waypoint and heading."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -72,9 +74,17 @@ class Actor(eqx.Module):
         self.pointer = Pointer(keys[6], config)
         self.config = config
 
-    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "K H"]:
-        """Eq. 1: the log-probability of each action."""
-        z = self.graph(nodes, compute)
+    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
+        """Eq. 1: the log-probability of each action, of one robot or many."""
+        decide = partial(self.decide, compute=compute)
+        for _ in nodes.mask.shape[:-1]:
+            decide = jax.vmap(decide)
+        return decide(nodes, self.graph(nodes, compute), situation)
+
+    def decide(
+        self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN
+    ) -> Float32[Array, "K H"]:
+        """The policy of one robot whose graph is encoded."""
         rho = self.action(nodes, z, situation)
         if self.cross is not None:
             tokens, seen = self.fused_tokens(nodes, z, situation, compute), situation.token_mask.reshape(-1)

@@ -253,7 +253,7 @@ def propose_all(
     """Actions drawn from the policy, for all robots of all missions."""
 
     def scores(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n K H"]]:
-        return None, jax.vmap(lambda nodes, situation: actor(nodes, situation, compute))(nodes[0], situation)
+        return None, actor(nodes[0], situation, compute)
 
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
     nodes = jax.vmap(lambda observation: compact(observation, settings.bucket))(flat)

@@ -51,9 +51,15 @@ class Critic(eqx.Module):
         self.pre, self.post = ValueHead(keys[3], config.width), ValueHead(keys[4], config.width)
         self.config = config
 
-    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "2 K H"]:
-        """Values of all actions by both heads of Eq. 14, pre and post."""
-        z: Float[Array, "M D"] = self.graph(nodes, compute)
+    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n 2 K H"]:
+        """Values of all actions by both heads of Eq. 14, pre and post; of one robot or many."""
+        judge = self.judge
+        for _ in nodes.mask.shape[:-1]:
+            judge = jax.vmap(judge)
+        return judge(nodes, self.graph(nodes, compute), situation)
+
+    def judge(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float32[Array, "2 K H"]:
+        """The values of one robot whose graph is encoded."""
         rho = self.action(nodes, z, situation)
         zeta = jnp.broadcast_to(self.context(nodes, z, situation), rho.shape)
         both = jnp.concatenate([zeta, rho], axis=-1).astype(jnp.float32)

@@ -15,14 +15,13 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
-from decmarvel.learning.attention import BLOCK, Near, near, neighbour_attention
+from decmarvel.learning.kernels import LayerWeights, Near, finish_layer, fits, near, normalise
 from decmarvel.learning.nodes import NODE_FEATURES, Nodes, Situation, attention_mask, candidate_sites, places, rows_at
 from decmarvel.types import Key
 
 HISTOGRAM_SCALE = 8.0
 TOKEN_FEATURES = 5
 BUDGET_FEATURES = 4
-EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Compute:
 
     dtype: Literal["float32", "bfloat16"] = "float32"
     kernel: Literal["xla", "pallas"] = "xla"
-    """Of graph attention. Ours in Pallas is for NVIDIA GPUs, and for buckets that are multiples of 64."""
+    """Of graph attention. Ours in Pallas is for NVIDIA GPUs, widths of 128 and buckets that are multiples of 64."""
     actor_buckets: tuple[int, ...] = ()
     """Places that a group of graphs may be cut to, if they are enough for the largest of the group."""
     critic_buckets: tuple[int, ...] = ()
@@ -109,23 +108,21 @@ class LayerNorm(eqx.Module):
         self.scale, self.offset = jnp.ones(width), jnp.zeros(width)
 
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n D"]:
-        full = x.astype(jnp.float32)
-        away = full - full.mean(axis=-1, keepdims=True)
-        y = away * jax.lax.rsqrt((away**2).mean(axis=-1, keepdims=True) + EPSILON)
-        y = y * jnp.broadcast_to(self.scale, y.shape) + jnp.broadcast_to(self.offset, y.shape)
-        return y.astype(x.dtype)
+        return normalise(x, self.scale, self.offset)
 
 
 def attend(
-    query: Float[Array, "Q heads W"],
-    key: Float[Array, "C heads W"],
-    value: Float[Array, "C heads W"],
-    mask: Bool[Array, "Q C"],
-) -> Float[Array, "Q heads W"]:
+    query: Float[Array, "*n Q heads W"],
+    key: Float[Array, "*n C heads W"],
+    value: Float[Array, "*n C heads W"],
+    mask: Bool[Array, "*n Q C"],
+) -> Float[Array, "*n Q heads W"]:
     """Softmax attention. A query that may attend to nothing gives zero."""
+    flat = (each.reshape(-1, *each.shape[-3:]) for each in (query, key, value, mask[..., None, :, :]))
+    q, k, v, m = flat
     with jax.numpy_dtype_promotion("standard"):  # JAX computes bfloat16 in float32 inside
-        found = jax.nn.dot_product_attention(query, key, value, mask=mask[None, None], implementation="xla")
-    return jnp.where(mask.any(axis=-1)[:, None, None], found, jnp.zeros((), found.dtype))
+        found = jax.nn.dot_product_attention(q, k, v, mask=m, implementation="xla").reshape(query.shape)
+    return jnp.where(mask.any(axis=-1)[..., None, None], found, jnp.zeros((), found.dtype))
 
 
 class Attention(eqx.Module):
@@ -154,28 +151,28 @@ class Attention(eqx.Module):
         query, key, value = (self.by_head(part) for part in (self.query(x), self.key(source), self.value(source)))
         return self.output(attend(query, key, value, mask).reshape(x.shape))
 
-    def among(self, x: Float[Array, "M D"], mask: Bool[Array, "M M"] | Near) -> Float[Array, "M D"]:
-        """The same of the rows to each other, by the kernel if `mask` is made for it. One product makes everything.
+    def pack(self, x: Float[Array, "*n M D"]) -> Float[Array, "*n M C"]:
+        """Queries, keys and values of all heads in one product, and behind them the gates, if there are any.
 
-        sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates; q_v . w_m is x_v . (w_m W_Q).
+        They take the place of one more head; q_v . w_m of Eq. 10 is x_v . (w_m W_Q).
         """
-        width = x.shape[1]
         weights = [self.query.weight, self.key.weight, self.value.weight]
         if self.gate is not None:
-            gate = self.gate @ self.query.weight
-            weights.append(jnp.pad(gate, ((0, width // self.heads - self.heads), (0, 0))))  # as much as one more head
-        packed = checkpoint_name(x @ jnp.concatenate(weights).T.astype(x.dtype), "packed")
-        if isinstance(mask, Near):
-            found = self.by_head(neighbour_attention(packed, mask, self.heads, width // self.heads))
-        else:
-            query, key, value = (self.by_head(packed[:, i * width : (i + 1) * width]) for i in range(3))
-            found = attend(query, key, value, mask)
+            room = x.shape[-1] // self.heads - self.heads
+            weights.append(jnp.pad(self.gate @ self.query.weight, ((0, room), (0, 0))))
+        return checkpoint_name(x @ jnp.concatenate(weights).T.astype(x.dtype), "packed")
+
+    def among(self, x: Float[Array, "*n M D"], mask: Bool[Array, "*n M M"]) -> Float[Array, "*n M D"]:
+        """Attention of the rows to each other; sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates."""
+        width, packed = x.shape[-1], self.pack(x)
+        query, key, value = (self.by_head(packed[..., i * width : (i + 1) * width]) for i in range(3))
+        found = attend(query, key, value, mask)
         if self.gate is not None:
-            found = found * jax.nn.sigmoid(packed[:, 3 * width : 3 * width + self.heads])[..., None]
+            found = found * jax.nn.sigmoid(packed[..., 3 * width : 3 * width + self.heads])[..., None]
         return self.output(found.reshape(x.shape))
 
-    def by_head(self, y: Float[Array, "n D"]) -> Float[Array, "n heads W"]:
-        return y.reshape(y.shape[0], self.heads, -1)
+    def by_head(self, y: Float[Array, "*n M D"]) -> Float[Array, "*n M heads W"]:
+        return y.reshape(*y.shape[:-1], self.heads, -1)
 
 
 @jax.custom_vjp
@@ -208,10 +205,19 @@ class EncoderLayer(eqx.Module):
         self.feed_in = Linear(key_in, width, feed, bias=False)
         self.feed_out = Linear(key_out, feed, width, bias=False)
 
-    def __call__(self, x: Float[Array, "M D"], mask: Bool[Array, "M M"] | Near) -> Float[Array, "M D"]:
+    def __call__(self, x: Float[Array, "*n M D"], mask: Bool[Array, "*n M M"]) -> Float[Array, "*n M D"]:
         """Eq. 10."""
         x = checkpoint_name(x + self.attention.among(self.attention_norm(x), mask), "middle")
         return x + self.feed_out(relu(self.feed_in(self.feed_norm(x))))
+
+    def in_kernel(self, x: Float[Array, "n M D"], near: Near) -> Float[Array, "n M D"]:
+        """The same of graphs whose sizes fit the kernel."""
+        norm = self.feed_norm
+        weights = LayerWeights(
+            self.attention.output.weight, norm.scale, norm.offset, self.feed_in.weight, self.feed_out.weight
+        )
+        packed = self.attention.pack(self.attention_norm(x))
+        return finish_layer(packed, x, near, weights, self.attention.heads)
 
 
 class FrontierEncoder(eqx.Module):
@@ -228,7 +234,7 @@ class FrontierEncoder(eqx.Module):
         self.kernel, self.bias = first.weight, first.bias
         self.output = Linear(key_output, config.channels * config.bins, config.width)
 
-    def __call__(self, histogram: UInt8[Array, "M B"], dtype: str) -> Float[Array, "M D"]:
+    def __call__(self, histogram: UInt8[Array, "*n M B"], dtype: str) -> Float[Array, "*n M D"]:
         """The convolution is one product with a circulant matrix: far quicker than thousands of tiny convolutions."""
         bins, (channels, window) = histogram.shape[-1], self.kernel.shape
         angle = np.arange(bins)
@@ -277,17 +283,24 @@ class GraphEncoder(eqx.Module):
         self.frontier = FrontierEncoder(key_frontier, config)
         self.join = Linear(key_join, 2 * config.width, config.width)
 
-    def __call__(self, nodes: Nodes, compute: Compute = PLAIN) -> Float[Array, "M D"]:
-        """Gated graph attention (Eq. 10) joined with the frontiers' directions; zero at places without a node."""
-        held = nodes.mask[:, None]
-        mask = attention_mask(nodes)
-        fits = compute.kernel == "pallas" and len(nodes.mask) % BLOCK == 0
-        whom = near(mask) if fits else mask
-        features = jnp.take(nodes.features, jnp.asarray(self.columns), axis=-1)
+    def __call__(self, nodes: Nodes, compute: Compute = PLAIN) -> Float[Array, "*n M D"]:
+        """Gated graph attention (Eq. 10) joined with the frontiers' directions; zero at places without a node.
+
+        Of one graph or many: whole batches are quicker than `vmap`, whose gradients of weights are one a graph.
+        """
+        lead, (size, _) = nodes.mask.shape[:-1], nodes.site.shape[-2:]
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(lead) :]), nodes)
+        held = flat.mask[..., None]
+        features = jnp.take(flat.features, jnp.asarray(self.columns), axis=-1)
         x = self.embed(jnp.where(held, features, 0.0).astype(compute.dtype))
-        x = through(self.layers, lambda x, layer: layer(x, whom), x)
-        z = self.join(jnp.concatenate([self.norm(x), self.frontier(nodes.histogram, compute.dtype)], axis=-1))
-        return jnp.where(held, z, jnp.zeros((), z.dtype))
+        mask, one = jax.vmap(attention_mask)(flat), self.layers.attention
+        if compute.kernel == "pallas" and fits(size, x.shape[-1], one.heads, self.layers.feed_in.weight.shape[-2]):
+            whom = jax.vmap(near)(mask)
+            x = through(self.layers, lambda x, layer: layer.in_kernel(x, whom), x)
+        else:
+            x = through(self.layers, lambda x, layer: layer(x, mask), x)
+        z = self.join(jnp.concatenate([self.norm(x), self.frontier(flat.histogram, compute.dtype)], axis=-1))
+        return jnp.where(held, z, jnp.zeros((), z.dtype)).reshape(*lead, size, -1)
 
 
 def positions(length: int, width: int) -> Float32[np.ndarray, "L D"]:
@@ -320,7 +333,7 @@ class TokenEncoder(eqx.Module):
         x = self.embed(jnp.where(seen[..., None], tokens, 0.0).astype(compute.dtype))
         x = x + jnp.broadcast_to(jnp.asarray(positions(x.shape[1], x.shape[2]), compute.dtype), x.shape)
         mask = seen[:, :, None] & seen[:, None, :]
-        x = through(self.layers, lambda x, layer: jax.vmap(layer)(x, mask), x)
+        x = through(self.layers, lambda x, layer: layer(x, mask), x)
         return jnp.where(seen[..., None], self.norm(x), jnp.zeros((), x.dtype))
 
 

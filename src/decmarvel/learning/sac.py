@@ -94,7 +94,8 @@ def begin(settings: SacSettings, network: NetworkConfig, key: Key) -> Learner:
 
 def log_policy(actor: Actor, nodes: Nodes, situation: Situation, compute: Compute) -> Float32[Array, "n A"]:
     """Log-probabilities of all actions."""
-    return jax.vmap(lambda nodes, situation: actor(nodes, situation, compute).reshape(-1))(nodes, situation)
+    found = actor(nodes, situation, compute)
+    return found.reshape(len(found), -1)
 
 
 def values(
@@ -108,7 +109,8 @@ def values(
     """Both critics' values of all actions, by the head of the state's phase (Eq. 14)."""
 
     def one(critic: Critic) -> Float32[Array, "n 2 A"]:
-        return jax.vmap(lambda nodes, situation: critic(nodes, situation, compute).reshape(2, -1))(nodes, situation)
+        found = critic(nodes, situation, compute)
+        return found.reshape(len(found), 2, -1)
 
     both = jax.lax.map(one, critics)  # one after the other: products of all samples with one matrix are quickest
     second = (post if settings.dual_head else jnp.zeros_like(post))[None, :, None]
