@@ -43,6 +43,14 @@ SETTINGS = TrainSettings(
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Training is the largest program there is, and runs here for seconds."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @cache
 def policies(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Log-probabilities with some actions impossible, values of two critics, and which actions are valid."""
@@ -315,10 +323,17 @@ def test_every_ablation_changes_one_thing():
 def test_every_setting_can_be_changed_from_the_command_line():
     fast = PRESETS["fast"]
     assert with_setting(fast, "updates", "3", "") == dataclasses.replace(fast, updates=3)
-    assert with_setting(fast, "privileged", "False", "").privileged is False
+    assert with_setting(fast, "privilege", "none", "").privilege == "none"
+    assert with_setting(fast, "sac.dual_head", "False", "").sac.dual_head is False
     assert with_setting(fast, "sac.discount", "0.5", "").sac == dataclasses.replace(fast.sac, discount=0.5)
     assert with_setting(fast, "collect.team_sizes", "2,8", "").collect.team_sizes == (2, 8)
     assert with_setting(RunSettings(), "evaluation.budgets_m", "720", "").evaluation.budgets_m == (720.0,)
-    for name, text in (("sac.batsh", "1"), ("nothing", "1"), ("updates", "x"), ("updates.more", "1"), ("updates", "")):
+    for name, text in (
+        ("sac.batsh", "1"),
+        ("nothing", "1"),
+        ("updates", "x"),
+        ("updates.more", "1"),
+        ("privilege", "x"),
+    ):
         with pytest.raises(typer.BadParameter, match=f"{name}={text}"):
             with_setting(fast, name, text, f"{name}={text}")
