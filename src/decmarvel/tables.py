@@ -201,7 +201,7 @@ def latex(table: Table, caption: str, label: str) -> str:
     """For an article with booktabs and multirow. Below each value its interval, then in italics the paper's figure."""
     depth, width = len(table.heads), len(table.heads) + 1 + len(table.columns)
     lines = [
-        r"% Needs \usepackage{booktabs} and \usepackage{multirow}.",
+        r"% Needs \usepackage{adjustbox,booktabs,multirow}.",
         r"\begin{table*}[tb]",
         r"\centering",
         rf"\caption{{{latex_escape(caption)}}}",
@@ -209,6 +209,7 @@ def latex(table: Table, caption: str, label: str) -> str:
         r"\tiny",
         r"\setlength{\tabcolsep}{3pt}",
         r"\renewcommand{\arraystretch}{0.95}",
+        r"\begin{adjustbox}{max width=\textwidth}",
         rf"\begin{{tabular}}{{{'c' * depth}l{'c' * len(table.columns)}}}",
         r"\toprule",
         " & ".join(map(latex_escape, [*table.heads, "", *table.columns])) + r" \\",
@@ -226,7 +227,7 @@ def latex(table: Table, caption: str, label: str) -> str:
                 labels = [""] * depth
                 below = _latex_below(cells)
                 lines += [" & ".join([*labels, "", *line]) + r" \\" for line in below]
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table*}"]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{adjustbox}", r"\end{table*}"]
     return "\n".join(lines) + "\n"
 
 
