@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hypothesis
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 # Must come before anything imports the package.
@@ -29,3 +30,11 @@ enable_compilation_cache()
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """For tests of large programs that run for a moment."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

@@ -29,6 +29,8 @@ from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 BATCH, ACTIONS = 7, 12
 update = jax.jit(sac.update, static_argnums=(0, 3))
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
@@ -41,14 +43,6 @@ SETTINGS = TrainSettings(
     sac=SacSettings(batch=32, critic_rate=3e-3),
     network=TINY,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Training is the largest program there is, and runs here for seconds."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @cache
