@@ -23,7 +23,7 @@ from decmarvel.config import Config
 from decmarvel.environment import Fleet, step, views
 from decmarvel.learning import sac
 from decmarvel.learning.actor import Actor
-from decmarvel.learning.collect import Maps, decide_all, propose_all, renew
+from decmarvel.learning.collect import Maps, propose_all
 from decmarvel.learning.networks import Compute, NetworkConfig
 from decmarvel.learning.nodes import compact, situation
 from decmarvel.learning.replay import bytes_per_row
@@ -34,6 +34,7 @@ from decmarvel.learning.train import (
     Training,
     TrainSettings,
     default_compute,
+    fly,
     make_batch,
     prepare,
     training_maps,
@@ -81,24 +82,11 @@ def warmed(config: Config, settings: TrainSettings, compute: Compute, maps: Maps
     state = jax.block_until_ready(jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))(maps.world, training.air.map, age))
     print(f"  missions of all ages: {time.perf_counter() - begin:.0f} s", flush=True)
     training = eqx.tree_at(lambda t: t.air.state, training, state)
-    collect = jax.jit(partial(gather, config, settings, compute), donate_argnums=1)
+    collect = jax.jit(lambda maps, t: fly(config, settings, compute, maps, t)[0], donate_argnums=1)
     for _ in range(rounds):
         training = jax.block_until_ready(collect(maps, training))
         print(f"  filling the memory: {time.perf_counter() - begin:.0f} s", flush=True)
     return training
-
-
-def gather(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training) -> Training:
-    """The part of a round that flies."""
-    collect, actor = settings.collect, training.learner.actor
-
-    def one(carry: Any, _: None) -> tuple[Any, None]:
-        return decide_all(config, collect, settings.rewards, compute, actor, maps, *carry)[:3], None
-
-    carry = (training.air, training.replay, training.spread)
-    (air, replay, spread), _ = jax.lax.scan(one, carry, None, length=collect.renew_every)
-    air, curriculum = renew(config, collect, settings.curriculum, training.curriculum, maps, air)
-    return eqx.tree_at(lambda t: (t.air, t.replay, t.spread, t.curriculum), training, (air, replay, spread, curriculum))
 
 
 def collection(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training) -> float:
@@ -106,8 +94,8 @@ def collection(config: Config, settings: TrainSettings, compute: Compute, maps: 
     collect, actor, air = settings.collect, training.learner.actor, training.air
     robots = collect.missions * collect.robots
 
-    fly = jax.jit(lambda maps, training: gather(config, settings, compute, maps, training).air.low_gains)
-    whole = seconds("collection", fly, maps, training, repeats=3)
+    flown = jax.jit(lambda maps, training: fly(config, settings, compute, maps, training)[1])
+    whole = seconds("collection", flown, maps, training, repeats=3)
     rate = robots * collect.renew_every / whole
     print(f"\nCollection: {rate:,.0f} robot-decisions a second ({collect.missions} missions of {collect.robots})\n")
 
@@ -155,6 +143,11 @@ def learning(
     times["critics, their targets and gradient"] = seconds("critics", slope_q, learner, drawn, next_log)
     value = slope_q(learner, drawn, next_log)[2].value
     times["actor and gradient"] = seconds("actor", slope_pi, learner, drawn, value)
+    own_loss, own_slope, _ = slope_q(learner, drawn, next_log)
+    for compute in computes[1:]:
+        loss, slope, _ = jax.jit(partial(sac.slope_of_critics, settings.sac, compute=compute))(learner, drawn, next_log)
+        alike = f"gradients at a cosine of {cosine(own_slope, slope):.5f}"
+        print(f"  {computes[0].kernel} loss {own_loss:.4f}, {compute.kernel} loss {loss:.4f}, {alike}", flush=True)
     for compute in computes:
 
         def improve(maps: Maps, training: Training, compute: Compute = compute) -> Any:
@@ -172,6 +165,12 @@ def learning(
     for label, elapsed in times.items():
         print(f"| {label} | {1e3 * elapsed:.2f} | {elapsed / each:.0%} |", flush=True)
     return rates
+
+
+def cosine(one: Any, other: Any) -> float:
+    """How alike two gradients are."""
+    a, b = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]) for tree in (one, other))
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
 def decision(config: Config) -> None:

@@ -26,13 +26,12 @@ from decmarvel.canvas import GROUND, INK, save
 from decmarvel.charts import heading, key
 from decmarvel.config import Config
 from decmarvel.environment import Fleet
-from decmarvel.learning.collect import CollectSettings, Maps
+from decmarvel.learning.collect import CollectSettings
 from decmarvel.learning.curriculum import CurriculumSettings
 from decmarvel.learning.networks import Compute, NetworkConfig
 from decmarvel.learning.policy import LearnedPlanner
-from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.sac import SacSettings
-from decmarvel.learning.train import TrainSettings, play_round, prepare, put_in_place
+from decmarvel.learning.train import TrainSettings, play_round, prepare, put_in_place, that_fit
 from decmarvel.mission import Outcome, run_mission
 from decmarvel.planners import PLANNERS, Planner
 from decmarvel.runtime import enable_compilation_cache
@@ -110,14 +109,6 @@ def small_worlds(series: str, count: int) -> World:
     return place_all([small_building(series, index) for index in range(count)], CONFIG)
 
 
-def training_maps() -> Maps:
-    """All but those with more nodes than there are places."""
-    worlds, bucket = small_worlds("train", SETTINGS.maps), SETTINGS.collect.bucket
-    truth, nodes = jax.lax.map(lambda world: true_nodes(CONFIG, world, bucket), worlds, batch_size=16)
-    fits = np.flatnonzero(np.asarray(nodes) <= bucket)
-    return jax.tree.map(lambda leaf: leaf[fits], Maps(worlds, truth))
-
-
 @jax.jit
 def fly(planner: Planner, worlds: World) -> Outcome:
     """One mission a building. Everybody starts from the same sites: they follow from the mission's number."""
@@ -138,7 +129,7 @@ def judge(policy: str, planner: Planner, worlds: World, seconds: float, decision
 
 def learn(minutes: float, seed: int, worlds: World) -> list[Point]:
     """Train, and evaluate every 30 seconds; more often at first, when most happens."""
-    maps = training_maps()
+    maps = that_fit(CONFIG, small_worlds("train", SETTINGS.maps), SETTINGS.collect.bucket)
     training = jax.jit(prepare, static_argnums=(0, 1))(CONFIG, SETTINGS, maps, jax.random.key(seed))
     maps, training = put_in_place(maps, training)
     points = [judge("learned", LearnedPlanner(training.learner.actor), worlds, 0.0, 0, 0)]

@@ -31,7 +31,7 @@ from decmarvel.types import EXPLORING, RETURNING
 NEVER = 2**30
 ROBOTS = 4
 TERMS = tuple(term.name for term in fields(RewardTerms))
-ALL_TERMS = RewardSettings(removed=1 / 39, each=-0.5)
+ALL_TERMS = RewardSettings(removed=1 / 39, step=-0.5)
 """The paper's, and those of its predecessor."""
 
 
@@ -235,7 +235,7 @@ def test_rewards_of_many_missions_at_once():
     terms, _ = score(*states, none)
     for index in range(4):
         alone = mission("rooms")[2 + index][4]
-        for term in ("fov", "merged", "align", "trail", "team", "individual", "removed", "each"):
+        for term in ("fov", "merged", "align", "trail", "team", "individual", "removed", "step"):
             np.testing.assert_allclose(getattr(terms, term)[index], getattr(alone, term), atol=1e-6)
 
 

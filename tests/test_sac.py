@@ -15,12 +15,11 @@ from jax.sharding import PartitionSpec
 
 from cases import SMALL, draw_case
 from decmarvel.cli.train import with_setting
-from decmarvel.learning import sac
+from decmarvel.learning import TrainingError, sac
 from decmarvel.learning.actor import IMPOSSIBLE
 from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, read_about, save_state
 from decmarvel.learning.collect import CollectSettings, Maps
 from decmarvel.learning.curriculum import CurriculumSettings
-from decmarvel.learning.devices import AXIS, mesh
 from decmarvel.learning.evaluate import EvaluationSettings
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
 from decmarvel.learning.policy import load_actor
@@ -28,6 +27,7 @@ from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
+from decmarvel.runtime import AXIS, mesh
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -142,7 +142,7 @@ def test_each_device_has_missions_of_its_own_and_all_have_the_same_networks():
     for leaf in jax.tree.leaves(training.learner):
         first, second = (np.asarray(shard.data) for shard in leaf.addressable_shards)
         np.testing.assert_array_equal(first, second)
-    with pytest.raises(ValueError, match="4 devices cannot share missions = 6"):
+    with pytest.raises(TrainingError, match="4 devices cannot share missions = 6"):
         prepare(SMALL, SETTINGS, maps(), jax.random.key(5), 4)
 
 
@@ -331,3 +331,5 @@ def test_every_setting_can_be_changed_from_the_command_line():
     ):
         with pytest.raises(typer.BadParameter, match=f"{name}={text}"):
             with_setting(fast, name, text, f"{name}={text}")
+    with pytest.raises(TrainingError, match="heads must divide"):
+        with_setting(fast, "network.heads", "3", "")

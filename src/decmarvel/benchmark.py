@@ -24,12 +24,12 @@ from decmarvel.mission import Log, Outcome, fly_logged, outcome, take_off
 from decmarvel.planners import Planner
 from decmarvel.recording import Recorder, Recording
 from decmarvel.rows import CURVE_STEP_M, table
+from decmarvel.runtime import AXIS, mesh
 from decmarvel.trials import Trial, map_number, mission_key
 from decmarvel.types import World
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
-AXIS = "missions"
 GPU_BATCH = 300
 """Missions at once on an accelerator: the paper's three budgets with 100 trials each."""
 CPU_BATCH = 2
@@ -133,7 +133,7 @@ def fly_batch(batch: Batch) -> Flown:
         fleet=_stack(fleets),
     )
     arrays, static = eqx.partition(batch.planner, eqx.is_array)
-    sharding = NamedSharding(_mesh(), PartitionSpec(AXIS))
+    sharding = NamedSharding(mesh(jax.device_count()), PartitionSpec(AXIS))
     program = _program(batch.config, static, batch.config.max_decisions(first.budget_m))
     outcomes, log = program(arrays, jax.device_put(missions, sharding))
     while not outcomes.coverage.is_ready():
@@ -164,11 +164,6 @@ class Missions(eqx.Module):
 
 
 @cache
-def _mesh() -> jax.sharding.Mesh:
-    return jax.make_mesh((len(jax.devices()),), (AXIS,), axis_types=(jax.sharding.AxisType.Auto,))
-
-
-@cache
 def _program(config: Config, static: Planner, length: int) -> Any:
     """A compiled function for batches of missions. Every device has a loop of its own and waits for no other."""
 
@@ -181,7 +176,9 @@ def _program(config: Config, static: Planner, length: int) -> Any:
 
     each, one = PartitionSpec(AXIS), PartitionSpec()
     together = jax.vmap(fly, in_axes=(None, 0))
-    return jax.jit(jax.shard_map(together, mesh=_mesh(), in_specs=(one, each), out_specs=each, check_vma=False))
+    return jax.jit(
+        jax.shard_map(together, mesh=mesh(jax.device_count()), in_specs=(one, each), out_specs=each, check_vma=False)
+    )
 
 
 @jax.jit

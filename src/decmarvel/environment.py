@@ -54,10 +54,14 @@ class Fleet(eqx.Module):
     @staticmethod
     def of(robots: int, budget_m: float, slots: int | None = None) -> "Fleet":
         """`robots` healthy robots with equal budgets, in an array of `slots` places."""
-        slots = slots or robots
+        return Fleet.healthy(robots, round(1000 * budget_m), slots or robots)
+
+    @staticmethod
+    def healthy(robots: int | Scalar, budget_mm: int | Scalar, slots: int) -> "Fleet":
+        """The same with numbers that a program may draw."""
         return Fleet(
             present=jnp.arange(slots) < robots,
-            budget_mm=jnp.full(slots, round(1000 * budget_m), jnp.int32),
+            budget_mm=jnp.full(slots, budget_mm, jnp.int32),
             fail_step=jnp.full(slots, NEVER, jnp.int32),
         )
 

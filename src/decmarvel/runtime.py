@@ -1,4 +1,4 @@
-"""How the process runs, apart from what it computes: JAX's compilation cache."""
+"""How the process runs, apart from what it computes: JAX's compilation cache, its devices."""
 
 import contextlib
 import os
@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import jax
+
+AXIS = "device"
+"""Of programs that run on several devices."""
 
 
 def compilation_cache_folder() -> Path:
@@ -48,6 +51,12 @@ def enable_compilation_cache() -> Path | None:
 def usable_cores() -> int:
     """Cores of this machine that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def mesh(devices: int) -> jax.sharding.Mesh:
+    """The first devices that JAX knows, in a row."""
+    return jax.make_mesh((devices,), (AXIS,), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:devices])
 
 
 def use_all_cores() -> None:

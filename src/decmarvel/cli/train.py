@@ -87,6 +87,6 @@ def with_setting(settings: Any, name: str, text: str, assignment: str) -> Any:
             value = kind(text)
         else:
             value = tuple(get_args(kind)[0](part) for part in text.split(","))
-        return dataclasses.replace(settings, **{first: value})
     except (ValueError, KeyError, TypeError, IndexError):
         raise complain("--set", f"'{assignment}': '{text}' is no {getattr(kind, '__name__', kind)}") from None
+    return dataclasses.replace(settings, **{first: value})

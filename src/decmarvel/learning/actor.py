@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32
 
+from decmarvel.learning.layers import Linear
 from decmarvel.learning.networks import (
     PLAIN,
     ActionEncoder,
@@ -15,7 +16,6 @@ from decmarvel.learning.networks import (
     CrossAttention,
     Fusion,
     GraphEncoder,
-    Linear,
     NetworkConfig,
     TokenEncoder,
 )

@@ -11,11 +11,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from decmarvel.files import put_whole
+from decmarvel.learning import TrainingError
 
 T = TypeVar("T")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(TrainingError):
     """A checkpoint that cannot be used. The message is one line that names the file and the fix."""
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int32
 from jaxtyping import Key as KeyArray
 
 from decmarvel.config import Config
-from decmarvel.environment import NEVER, Fleet, reset, step, views
+from decmarvel.environment import Fleet, reset, step, views
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
 from decmarvel.learning.devices import everyone, total
@@ -97,12 +97,7 @@ def launch(
     index = jax.random.randint(key_map, (), 0, count, jnp.int32)
     budget_mm = draw_budget_mm(curriculum_settings, curriculum, key_budget)
     team = jax.random.choice(key_team, jnp.array(settings.team_sizes, jnp.int32))
-    slots = settings.robots
-    fleet = Fleet(
-        present=jnp.arange(slots) < team,
-        budget_mm=jnp.full(slots, 1, jnp.int32) * budget_mm,
-        fail_step=jnp.full(slots, NEVER, jnp.int32),
-    )
+    fleet = Fleet.healthy(team, budget_mm, settings.robots)
     world = jax.tree.map(lambda leaf: leaf[index], maps.world)
     return reset(config, key_reset, world, fleet), index, budget_mm
 

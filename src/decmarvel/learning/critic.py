@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32
 
-from decmarvel.learning.networks import PLAIN, ActionEncoder, Compute, Context, GraphEncoder, Linear, NetworkConfig
+from decmarvel.learning.layers import Linear
+from decmarvel.learning.networks import PLAIN, ActionEncoder, Compute, Context, GraphEncoder, NetworkConfig
 from decmarvel.learning.nodes import Nodes, Situation
 from decmarvel.learning.privileged_nodes import PRIVILEGED_FEATURES
 from decmarvel.types import Key

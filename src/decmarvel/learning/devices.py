@@ -3,20 +3,12 @@
 With `axis` None there is one device and nothing to agree on.
 """
 
-from functools import cache
 from typing import TypeVar
 
 import jax
 from jaxtyping import Array, Shaped
 
-AXIS = "device"
 T = TypeVar("T")
-
-
-@cache
-def mesh(devices: int) -> jax.sharding.Mesh:
-    """The first devices that JAX knows, of all hosts."""
-    return jax.make_mesh((devices,), (AXIS,), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:devices])
 
 
 def own_key(key: Shaped[Array, ""], axis: str | None) -> Shaped[Array, ""]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from decmarvel.config import Config
-from decmarvel.environment import NEVER, Fleet
+from decmarvel.environment import Fleet
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.networks import Compute
 from decmarvel.learning.policy import LearnedPlanner
@@ -54,12 +54,7 @@ def fly_greedily(
     cap, slots = config.max_decisions(max(settings.budgets_m)), max(settings.robots)
 
     def fly(robots: Array, budget_mm: Array, key: Key, world: World) -> Outcome:
-        fleet = Fleet(
-            present=jnp.arange(slots) < robots,
-            budget_mm=jnp.full(slots, 1, jnp.int32) * budget_mm,
-            fail_step=jnp.full(slots, NEVER, jnp.int32),
-        )
-        return run_mission(config, planner, key, world, fleet, cap)
+        return run_mission(config, planner, key, world, Fleet.healthy(robots, budget_mm, slots), cap)
 
     robots, budgets_mm = jnp.asarray([(robots, round(1000 * metres)) for robots, metres in settings.teams], jnp.int32).T
     on_all_maps = jax.vmap(fly, in_axes=(None, None, 0, 0))

@@ -22,7 +22,7 @@ def in_groups(
     """`function(nodes, *rest)` of a batch: the first result is averaged over the groups, the second has a row a sample.
 
     Everything has the batch as its first axis. The groups are equally large, so an average over them is one over the
-    batch. Nothing but the time depends on them.
+    batch. Nothing but the time depends on them. A batch that is no multiple of a group is computed at once.
     """
     places = nodes[0].mask.shape[-1]
     count = jnp.stack([each.mask.sum(axis=-1) for each in nodes]).max(axis=0)

@@ -1,7 +1,7 @@
 """A layer of graph attention in one kernel, for GPUs: what is made on the way never leaves the chip.
 
 One instance of a kernel answers for a block of nodes of one graph. Nodes stand in row-major order, so the neighbours of
-a block lie in few blocks around it, and it looks at no others. `networks.EncoderLayer` is the plain version, and the
+a block lie in few blocks around it, and it looks at no others. `layers.EncoderLayer` is the plain version, and the
 oracle. Backwards, only attention has kernels: the rest are large matrix products, which XLA does well.
 """
 
@@ -161,7 +161,7 @@ def attention_slopes(
         return pl.pallas_call(
             partial(kernel, scale=one.width**-0.5),
             grid=(count, heads, size // BLOCK),
-            in_specs=[one.every(near.reach.shape[1], 2), *specs],
+            in_specs=[one.all_rows(near.reach.shape[1], 2), *specs],
             out_specs=[one.part(0)] * outputs,
             out_shape=[shape] * outputs,
             compiler_params=triton.CompilerParams(num_warps=4, num_stages=2),
@@ -191,15 +191,11 @@ class _Specs:
         return pl.BlockSpec((None, BLOCK, columns), lambda b, i: (b, i, 0))
 
     def all_rows(self, rows: int, columns: int) -> pl.BlockSpec:
-        return pl.BlockSpec((None, rows, columns), lambda b, i: (b, 0, 0))
+        return pl.BlockSpec((None, rows, columns), lambda b, *_: (b, 0, 0))
 
     def shared(self, *shape: int) -> pl.BlockSpec:
         """An array that all graphs have in common."""
         return pl.BlockSpec(shape, lambda b, i: (0,) * len(shape))
-
-    def every(self, rows: int, columns: int) -> pl.BlockSpec:
-        """As `all_rows`, where instances are also by head."""
-        return pl.BlockSpec((None, rows, columns), lambda b, h, i: (b, 0, 0))
 
     def part(self, number: int, whole: bool = False) -> pl.BlockSpec:
         """The columns of head h, in the first, second or third part of an array."""

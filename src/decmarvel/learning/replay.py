@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int8, Int32
 
+from decmarvel.learning import TrainingError
 from decmarvel.types import Key
 
 Row = TypeVar("Row")
@@ -89,7 +90,9 @@ class Replay(eqx.Module, Generic[Row]):
 def create(capacity: int, missions: int, robots: int, example: Row) -> Replay[Row]:
     """An empty memory for states like the example, which is that of one robot."""
     if capacity < 2 * missions * robots:
-        raise ValueError(f"a memory of {capacity} rows cannot hold two steps of {missions} x {robots} robots")
+        raise TrainingError(
+            f"capacity: {capacity} rows cannot hold two steps of {missions} x {robots} robots; raise it"
+        )
 
     def room(leaf: Array) -> Array:
         return jnp.zeros((capacity, *leaf.shape), leaf.dtype)

@@ -37,7 +37,7 @@ class RewardSettings:
     individual: float = 2.5
     removed: float = 0.0
     """For each frontier of the merged belief that is none any more. This and the next: for the predecessor."""
-    each: float = 0.0
+    step: float = 0.0
     """For each decision."""
 
 
@@ -52,7 +52,7 @@ class RewardTerms(eqx.Module):
     team: Float32[Array, "*batch N"]
     individual: Float32[Array, "*batch N"]
     removed: Float32[Array, "*batch N"]
-    each: Float32[Array, "*batch N"]
+    step: Float32[Array, "*batch N"]
 
     @property
     def total(self) -> Float32[Array, "*batch N"]:
@@ -134,7 +134,7 @@ def reward(
         removed=jnp.broadcast_to(settings.removed * removed_frontiers(before, after), fov.shape)
         if settings.removed
         else jnp.zeros_like(fov),
-        each=jnp.full_like(fov, settings.each),
+        step=jnp.full_like(fov, settings.step),
     )
     return jax.tree.map(lambda term: jnp.where(exploring, term, 0.0), terms), low_gains
 

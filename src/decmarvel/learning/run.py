@@ -15,6 +15,7 @@ import numpy as np
 from decmarvel import __version__
 from decmarvel.config import Config
 from decmarvel.files import clean_up
+from decmarvel.learning import TrainingError
 from decmarvel.learning.checkpoint import CheckpointError, load_state, read_about, save_state
 from decmarvel.learning.collect import Maps
 from decmarvel.learning.evaluate import EvaluationSettings, evaluate
@@ -177,9 +178,7 @@ class TrainingRun:
         self.account.decisions += int(found.gathered.decisions)
         if not all(np.isfinite(value) for value in found.metrics.values()):
             self.log.write(self.account.decisions, {name: float(value) for name, value in found.metrics.items()})
-            raise FloatingPointError(
-                f"{self.folder}: a loss is no number any more; the last good state is kept in {STATE}"
-            )
+            raise TrainingError(f"{self.folder}: a loss is no number any more; the last good state is kept in {STATE}")
         return found
 
     def note(self, reports: list[Round], seconds: float) -> None:

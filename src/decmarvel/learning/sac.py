@@ -254,14 +254,19 @@ def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compu
     )
     taken = jnp.take_along_axis(rows.value, batch.action[:, None, None], axis=-1)[..., 0].min(axis=1)
     post = batch.post.astype(jnp.float32)
+
+    def mean_where(phase: Float32[Array, "n"]) -> Float32[Array, ""]:
+        value, count = total(((taken * phase).sum(), phase.sum()), compute.axis)
+        return value / jnp.maximum(count, 1.0)
+
     metrics = {
         "loss/critic": loss_q,
         "loss/actor": loss_pi,
         "loss/temperature": loss_alpha,
         "policy/entropy": expectation(log_probability, -log_probability).mean(),
         "policy/alpha": alpha,
-        "value/pre": (taken * (1 - post)).sum() / jnp.maximum((1 - post).sum(), 1.0),
-        "value/post": (taken * post).sum() / jnp.maximum(post.sum(), 1.0),
+        "value/pre": mean_where(1 - post),
+        "value/post": mean_where(post),
         "value/target": rows.target.mean(),
         "gradient/critic": optax.tree.norm(gradient_q),
         "gradient/actor": optax.tree.norm(gradient_pi),

@@ -14,10 +14,10 @@ from jaxtyping import Array, Float32, Int32
 
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, reset, views
-from decmarvel.learning import sac
+from decmarvel.learning import TrainingError, sac
 from decmarvel.learning.collect import Airspace, CollectSettings, Gathered, Maps, decide_all, renew, take_off_all
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, target_m
-from decmarvel.learning.devices import AXIS, mesh, own_key, total
+from decmarvel.learning.devices import own_key, total
 from decmarvel.learning.networks import Compute, NetworkConfig
 from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.replay import Replay, create, sample
@@ -27,7 +27,8 @@ from decmarvel.learning.scale import Spread, scaled
 from decmarvel.learning.snapshot import Inputs, Privilege, Snapshot, decode, encode
 from decmarvel.observation import observe
 from decmarvel.privileged import privileged_view
-from decmarvel.types import Key
+from decmarvel.runtime import AXIS, mesh
+from decmarvel.types import Key, World
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place_all
 
@@ -69,13 +70,13 @@ MARVEL = replace(
     FAST,
     privilege="team",
     rewards=RewardSettings(
-        merged=0.0, align=1.0, trail=0.0, repeat=0.0, team=10.0, individual=0.0, removed=1 / 39, each=-0.5
+        merged=0.0, align=1.0, trail=0.0, repeat=0.0, team=10.0, individual=0.0, removed=1 / 39, step=-0.5
     ),
     curriculum=replace(FAST.curriculum, adaptive=False),
     sac=replace(FAST.sac, discount=1.0, entropy_share=0.04, dual_head=False),
     network=replace(FAST.network, features=6, gated=False, budget=False, trajectories=False, clip=10.0, decoder=True),
 )
-"""The predecessor without communication: the paper's baseline, with our rates, which serve it better than its own."""
+"""The predecessor without communication: the paper's baseline. With our rates; its own are for slow simulators."""
 PRESETS: dict[str, TrainSettings] = {
     "fast": FAST,
     "paper": PAPER,
@@ -123,13 +124,18 @@ class Round(eqx.Module):
 
 
 def training_maps(config: Config, count: int, bucket: int) -> Maps:
-    """Generated buildings of the training series, but for those with more nodes than the bucket has places."""
-    world = place_all([generate("indoor", "train", index, config.cell_m) for index in range(count)], config)
-    truth, nodes = jax.lax.map(lambda world: true_nodes(config, world, bucket), world, batch_size=64)
+    """Generated buildings of the training series."""
+    buildings = [generate("indoor", "train", index, config.cell_m) for index in range(count)]
+    return that_fit(config, place_all(buildings, config), bucket)
+
+
+def that_fit(config: Config, worlds: World, bucket: int) -> Maps:
+    """Buildings to train on: all but those with more nodes than the bucket has places."""
+    truth, nodes = jax.lax.map(lambda world: true_nodes(config, world, bucket), worlds, batch_size=64)
     fits = np.flatnonzero(np.asarray(nodes) <= bucket)
-    if len(fits) < count / 2:
-        raise ValueError(f"most training maps have more than {bucket} nodes; raise collect.bucket")
-    return jax.tree.map(lambda leaf: leaf[fits], Maps(world, truth))
+    if 2 * len(fits) < len(nodes):
+        raise TrainingError(f"most training maps have more than {bucket} nodes; raise collect.bucket")
+    return jax.tree.map(lambda leaf: leaf[fits], Maps(worlds, truth))
 
 
 def prepare(config: Config, settings: TrainSettings, maps: Maps, key: Key, devices: int = 1) -> Training:
@@ -137,7 +143,7 @@ def prepare(config: Config, settings: TrainSettings, maps: Maps, key: Key, devic
     shared = {"missions": settings.collect.missions, "batch": settings.sac.batch, "capacity": settings.capacity}
     for name, number in shared.items():
         if number % devices:
-            raise ValueError(f"{devices} devices cannot share {name} = {number} evenly; choose a multiple")
+            raise TrainingError(f"{devices} devices cannot share {name} = {number} evenly; choose a multiple")
     key_learner, key_air, key_rounds = jax.random.split(key, 3)
     curriculum = Curriculum.begin(settings.curriculum)
     air = take_off_all(config, settings.collect, settings.curriculum, curriculum, maps, key_air)
@@ -218,19 +224,8 @@ def play_own_round(
     config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training
 ) -> tuple[Training, Round]:
     """The part of one device: some decisions of its missions, then some updates. No axis of devices here."""
-    actor = training.learner.actor
-
-    def decide(
-        carry: tuple[Airspace, Replay[Snapshot], Spread], _: None
-    ) -> tuple[tuple[Airspace, Replay[Snapshot], Spread], Gathered]:
-        air, replay, spread, gathered = decide_all(
-            config, settings.collect, settings.rewards, compute, actor, maps, *carry
-        )
-        return (air, replay, spread), gathered
-
-    start = (training.air, training.replay, training.spread)
-    (air, replay, spread), gathered = jax.lax.scan(decide, start, None, length=settings.collect.renew_every)
-    air, curriculum = renew(config, settings.collect, settings.curriculum, training.curriculum, maps, air, compute.axis)
+    training, gathered = fly(config, settings, compute, maps, training)
+    replay, spread = training.replay, training.spread
     key = own_key(jax.random.fold_in(training.key, training.rounds), compute.axis)
     batch = settings.sac.batch // jax.lax.axis_size(compute.axis) if compute.axis else settings.sac.batch
 
@@ -252,13 +247,36 @@ def play_own_round(
         lambda learner: (learner, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)),
         training.learner,
     )
-    return Training(air, replay, spread, curriculum, learner, training.key, training.rounds + 1), Round(
-        gathered=jax.tree.map(lambda leaf: leaf.sum(axis=0), gathered),
+    training = eqx.tree_at(lambda t: (t.learner, t.rounds), training, (learner, training.rounds + 1))
+    return training, Round(
+        gathered=gathered,
         metrics=metrics,
         learned=jnp.where(ready, settings.updates, 0).astype(jnp.int32),
-        target_m=target_m(settings.curriculum, curriculum),
+        target_m=target_m(settings.curriculum, training.curriculum),
         remembered=remembered,
     )
+
+
+def fly(
+    config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training
+) -> tuple[Training, Gathered]:
+    """Some decisions of every mission, into the memory; then new missions in the place of those that have ended."""
+
+    def decide(
+        carry: tuple[Airspace, Replay[Snapshot], Spread], _: None
+    ) -> tuple[tuple[Airspace, Replay[Snapshot], Spread], Gathered]:
+        air, replay, spread, gathered = decide_all(
+            config, settings.collect, settings.rewards, compute, training.learner.actor, maps, *carry
+        )
+        return (air, replay, spread), gathered
+
+    start = (training.air, training.replay, training.spread)
+    (air, replay, spread), gathered = jax.lax.scan(decide, start, None, length=settings.collect.renew_every)
+    air, curriculum = renew(config, settings.collect, settings.curriculum, training.curriculum, maps, air, compute.axis)
+    flown = eqx.tree_at(
+        lambda t: (t.air, t.replay, t.spread, t.curriculum), training, (air, replay, spread, curriculum)
+    )
+    return flown, jax.tree.map(lambda leaf: leaf.sum(axis=0), gathered)
 
 
 def make_batch(
