@@ -21,12 +21,14 @@ from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, r
 from decmarvel.learning.collect import CollectSettings, Maps
 from decmarvel.learning.curriculum import CurriculumSettings
 from decmarvel.learning.evaluate import EvaluationSettings
+from decmarvel.learning.leg import load_learner, save_networks
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
 from decmarvel.learning.policy import load_actor
 from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
+from decmarvel.learning.weights import Card, WeightsError
 from decmarvel.runtime import AXIS, mesh
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -255,6 +257,36 @@ def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
     assert heard
     with pytest.raises(CheckpointError, match="another seed"):
         begin(6, True)
+    folder, parent = tmp_path / "second leg", tmp_path / "best.safetensors"
+    folder.mkdir()
+    leg = TrainingRun(
+        SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, folder, 5, False, parent, "decmarvel train"
+    )
+    assert eqx.tree_equal(jax.device_get(leg.training.learner.actor), jax.device_get(load_actor(parent)[0]))
+    train(leg, lambda *_: None)
+    card = load_actor(folder / "last.safetensors")[1]
+    assert card.command == "decmarvel train"
+    assert card.parent == json.loads((tmp_path / "best.json").read_text())["sha256"]
+    with pytest.raises(CheckpointError, match="another parent"):
+        TrainingRun(SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, folder, 5, True)
+
+
+def test_a_leg_begins_with_the_networks_of_another(tmp_path):
+    path, batch = tmp_path / "best.safetensors", drawn()
+    learner, _ = update(SETTINGS.sac, sac.begin(SETTINGS.sac, TINY, jax.random.key(2)), batch, PLAIN)
+    save_networks(path, learner, Card("actor", TINY, 1, 2.0))
+    again = load_learner(SETTINGS.sac, TINY, path)
+    assert eqx.tree_equal(again.actor, learner.actor)
+    assert eqx.tree_equal(again.critics, learner.critics)
+    assert eqx.tree_equal(again.targets, learner.critics)
+    assert again.post_begun
+    numbered = load_learner(SETTINGS.sac, dataclasses.replace(TINY, identity=True), path)
+    nodes, situation = batch.state.nodes, batch.state.situation
+    np.testing.assert_allclose(numbered.actor(nodes, situation), learner.actor(nodes, situation), atol=1e-5)
+    moved, _ = update(SETTINGS.sac, numbered, batch, PLAIN)
+    assert (moved.actor.context.budget.weight[:, 4:] != 0).any()
+    with pytest.raises(WeightsError, match="made for another network"):
+        load_learner(SETTINGS.sac, dataclasses.replace(TINY, layers=2), path)
 
 
 def test_critics_fit_a_fixed_batch():

@@ -1,6 +1,8 @@
 """`decmarvel train`: learn the policy from scratch, or go on learning it."""
 
 import dataclasses
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,6 +18,10 @@ def train(
     preset: Annotated[str, typer.Option(metavar="NAME", help=f"{NAMES}.")] = "fast",
     minutes: Annotated[float, typer.Option(metavar="M", help="Stop after this long.")] = 10.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
+    parent: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Begin with these weights, their critics beside them."),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Of the whole run.")] = 0,
     set_: Annotated[
         list[str] | None,
@@ -38,6 +44,7 @@ def train(
     from decmarvel.learning.run import RunSettings, TrainingRun
     from decmarvel.learning.run import train as run_training
     from decmarvel.learning.train import PRESETS, default_compute, training_maps
+    from decmarvel.learning.weights import read_card
     from decmarvel.runtime import enable_compilation_cache
 
     settings: Any = PRESETS[check_name("--preset", preset, PRESETS)]
@@ -51,14 +58,16 @@ def train(
             compute = with_setting(compute, name.removeprefix("compute."), text, assignment)
         else:
             settings = with_setting(settings, name, text, assignment)
+    if parent is not None:
+        read_card(parent, "actor")  # complains now, not after a minute of preparations
     make_folder("--out", out)
     enable_compilation_cache()
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"Preset [bold]{preset}[/], {minutes:g} min. Compiling; a minute or two the first time.")
-    config = Config()
+    config, command = Config(), shlex.join(["decmarvel", *sys.argv[1:]])
     maps = training_maps(config, settings.maps, settings.collect.bucket)
     worlds = heldout_worlds(config, run.evaluation.maps)
-    training = TrainingRun(config, settings, run, compute, maps, worlds, out, seed, resume)
+    training = TrainingRun(config, settings, run, compute, maps, worlds, out, seed, resume, parent, command)
     with TrainingDisplay(console, 60 * minutes) as display:
         run_training(training, display.show)
     console.print(f"Weights in [bold]{out}[/]: best.safetensors, last.safetensors")

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -19,9 +20,10 @@ from decmarvel.learning import TrainingError
 from decmarvel.learning.checkpoint import CheckpointError, load_state, read_about, save_state
 from decmarvel.learning.collect import Maps
 from decmarvel.learning.evaluate import EvaluationSettings, evaluate
+from decmarvel.learning.leg import load_learner, save_networks
 from decmarvel.learning.networks import Compute
 from decmarvel.learning.train import Round, Training, TrainSettings, play_round, prepare, put_in_place
-from decmarvel.learning.weights import Card, save_weights
+from decmarvel.learning.weights import Card, digest
 from decmarvel.types import World
 
 STATE, LOG = "state.safetensors", "log.jsonl"
@@ -127,15 +129,19 @@ class TrainingRun:
         folder: Path,
         seed: int,
         resume: bool,
+        parent: Path | None = None,
+        command: str = "",
     ) -> None:
         self.config, self.settings, self.run, self.compute = config, settings, run, compute
         self.maps, self.worlds, self.folder, self.seed = maps, worlds, folder, seed
+        self.parent, self.command = parent, command
         self.account, self.latest, self.began = Account(), dict[str, float](), time.monotonic()
-        self._about = {
+        self._about: dict[str, Any] = {
             "version": __version__,
             "settings": json.loads(json.dumps(dataclasses.asdict(settings))),
             "seed": seed,
             "devices": jax.device_count(),
+            "parent": digest(parent) if parent else "",
         }
         training = self._resumed() if resume else self._begun()
         self.maps, self.training = put_in_place(maps, training)
@@ -144,7 +150,11 @@ class TrainingRun:
 
     def _begun(self) -> Training:
         begin = jax.jit(prepare, static_argnums=(0, 1, 4))
-        return begin(self.config, self.settings, self.maps, jax.random.key(self.seed), jax.device_count())
+        training: Training = begin(self.config, self.settings, self.maps, jax.random.key(self.seed), jax.device_count())
+        if self.parent is None:
+            return training
+        learner = load_learner(self.settings.sac, self.settings.network, self.parent)
+        return eqx.tree_at(lambda t: t.learner, training, learner)
 
     def _resumed(self) -> Training:
         path = self.folder / STATE
@@ -193,15 +203,19 @@ class TrainingRun:
         self.latest.update(figures)
         self.log.write(self.account.decisions, figures | {"seconds": self.seconds})
         metres = float(np.mean([value for name, value in figures.items() if "penalised" in name]))
-        card = Card("actor", self.settings.network, self.seed, round(self.seconds, 1), cards)
-        save_weights(self.folder / "last.safetensors", learner.actor, card)
+        card = Card(
+            kind="actor",
+            network=self.settings.network,
+            seed=self.seed,
+            wall_time_s=round(self.seconds, 1),
+            evaluation=cards,
+            command=self.command,
+            parent=self._about["parent"],
+        )
+        save_networks(self.folder / "last.safetensors", learner, card)
         if metres < self.account.best:
             self.account.best = metres
-            save_weights(self.folder / "best.safetensors", learner.actor, card)
-            for number in range(2):
-                twin = jax.tree.map(lambda leaf: leaf[number], learner.critics)  # noqa: B023
-                name = f"best-critic-{number + 1}.safetensors"
-                save_weights(self.folder / name, twin, dataclasses.replace(card, kind="critic"))
+            save_networks(self.folder / "best.safetensors", learner, card)
 
     def keep(self) -> None:
         """Save the state, so that the run can go on from here."""

@@ -74,10 +74,14 @@ def optimiser(settings: SacSettings, rate: float) -> optax.GradientTransformatio
 
 
 def begin(settings: SacSettings, network: NetworkConfig, key: Key) -> Learner:
-    """Fresh networks; targets equal their critics."""
+    """Fresh networks."""
     key_actor, key_critics = jax.random.split(key)
-    actor = Actor(key_actor, network)
     critics = eqx.filter_vmap(lambda key: Critic(key, network))(jax.random.split(key_critics))
+    return begin_with(settings, Actor(key_actor, network), critics, post_begun=False)
+
+
+def begin_with(settings: SacSettings, actor: Actor, critics: Critic, post_begun: bool) -> Learner:
+    """These networks before their first update; targets equal their critics."""
     log_alpha = jnp.array(settings.first_log_alpha, jnp.float32)
     return Learner(
         actor=actor,
@@ -87,7 +91,7 @@ def begin(settings: SacSettings, network: NetworkConfig, key: Key) -> Learner:
         actor_optimiser=optimiser(settings, settings.actor_rate).init(actor),
         critic_optimiser=optimiser(settings, settings.critic_rate).init(critics),
         alpha_optimiser=optimiser(settings, settings.alpha_rate).init(log_alpha),
-        post_begun=jnp.array(False),
+        post_begun=jnp.array(post_begun),
         updates=jnp.array(0, jnp.int32),
     )
 

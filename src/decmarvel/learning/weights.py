@@ -51,12 +51,28 @@ class Card:
     seed: int
     wall_time_s: float
     evaluation: tuple[Evaluation, ...] = ()
+    command: str = ""
+    """That trained it."""
+    parent: str = ""
+    """Digest of the weights that it began with; none if it began from scratch."""
     version: int = VERSION
     package_version: str = __version__
 
 
 def card_path(path: str | Path) -> Path:
     return Path(path).with_suffix(".json")
+
+
+def critic_paths(path: str | Path) -> tuple[Path, Path]:
+    """Where the critics of an actor lie."""
+    path = Path(path)
+    first, second = (path.with_name(f"{path.stem}-critic-{number}{path.suffix}") for number in (1, 2))
+    return first, second
+
+
+def digest(path: str | Path) -> str:
+    """What a card knows its weights by."""
+    return str(_read_fields(Path(path))["sha256"])
 
 
 def named_arrays(network: eqx.Module) -> dict[str, Any]:
