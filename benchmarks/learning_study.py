@@ -57,7 +57,7 @@ SETTINGS = TrainSettings(
         width=32, heads=2, layers=2, feed=64, channels=4, token_width=16, token_layers=1, token_feed=32
     ),
 )
-"""Small in every size. Reward, discount, entropy and all rates of learning are those of the preset `fast`."""
+"""Small in every size. Reward, discount, entropy and targets are the paper's, rates of learning those of `fast`."""
 LOOKS: dict[str, dict[str, Any]] = {
     "random": {"label": "chance (planner random)", "color": "#7C828B", "lw": 1.8},
     "nearest": {"label": "nearest frontier, written by hand", "color": "#E69F00", "lw": 1.8},

@@ -31,7 +31,7 @@ from decmarvel.types import EXPLORING, RETURNING
 NEVER = 2**30
 ROBOTS = 4
 TERMS = tuple(term.name for term in fields(RewardTerms))
-ALL_TERMS = RewardSettings(removed=1 / 39, step=-0.5)
+ALL_TERMS = RewardSettings(fov=0.7, removed=1 / 39, step=-0.5, hurry=-0.25)
 """The paper's, and those of its predecessor."""
 
 
@@ -133,6 +133,7 @@ def expected_terms(name):
         was, is_ = (oracles.thinned(oracles.frontiers(belief)) for belief in (merged, merged_after))
         removed = (was & ~is_).sum() / 39
         covered = (merged_after == oracles.FREE).sum()
+        hurry = 0.0 if team_done else -0.25
         crossing = not team_done and 100 * covered >= 99 * free.sum()
         team_done = team_done or crossing
         rows = []
@@ -141,7 +142,7 @@ def expected_terms(name):
             own_crossing = not own_done[robot] and 100 * own_covered >= 99 * free.sum()
             own_done[robot] = own_done[robot] or own_crossing
             if move.mode[robot] != EXPLORING:
-                rows.append([0.0] * 9)
+                rows.append([0.0] * 10)
                 continue
             target, heading = tuple(move.target[robot].tolist()), int(move.heading[robot])
             fov = frontiers_in_view(before.robots.belief[robot], target, heading) / 26
@@ -151,7 +152,8 @@ def expected_terms(name):
             low_gains[robot] = low_gains[robot] + 1 if 0.5 * fov + team < 0.05 else 0
             trail = -0.15 * trail_at(before.robots.sightings, robot, target)
             repeat = -0.05 * max(low_gains[robot] - 1, 0)
-            rows.append([fov, team, align, trail, repeat, 5.0 * crossing, 2.5 * own_crossing, removed, -0.5])
+            bonuses = 5.0 * crossing, 2.5 * own_crossing
+            rows.append([0.7 * fov, team, align, trail, repeat, *bonuses, removed, -0.5, hurry])
         yield np.array(rows)
 
 
@@ -170,7 +172,7 @@ def test_every_term_is_put_to_the_test():
     terms = [terms for *_, terms, _ in every_decision()]
     for name in TERMS:
         assert len({round(float(v), 4) for term in terms for v in getattr(term, name)}) >= 2, name
-    assert any((term.fov != term.merged).any() for term in terms)
+    assert any((np.abs(term.fov - 0.7 * term.merged) > 0.01).any() for term in terms)
     assert min(term.repeat.min() for term in terms) < -0.06
     assert any(((term.align < 0).any() and (term.align > 0).any()) for term in terms)
 
@@ -199,7 +201,7 @@ def test_the_executed_choice_counts():
             heading = int(proposals.heading[robot].reshape(-1)[wanted])
             instead = frontiers_in_view(before.robots.belief[robot], target, heading) / 26
             moved, held = moved + (move.choice[robot] >= 0), held + (move.choice[robot] < 0)
-            different += abs(instead - terms.fov[robot]) > 0.01
+            different += abs(0.7 * instead - terms.fov[robot]) > 0.01
             if move.choice[robot] < 0:
                 assert terms.align[robot] == 0
     assert min(moved, held, different) >= 1
@@ -235,7 +237,7 @@ def test_rewards_of_many_missions_at_once():
     terms, _ = score(*states, none)
     for index in range(4):
         alone = mission("rooms")[2 + index][4]
-        for term in ("fov", "merged", "align", "trail", "team", "individual", "removed", "step"):
+        for term in ("fov", "merged", "align", "trail", "team", "individual", "removed", "step", "hurry"):
             np.testing.assert_allclose(getattr(terms, term)[index], getattr(alone, term), atol=1e-6)
 
 
@@ -379,7 +381,7 @@ def as_step(step: dict) -> Step:
 
 EXAMPLE = {"name": jnp.array(0, jnp.int32), "wide": jnp.zeros(1, jnp.uint8)}
 put = jax.jit(add, donate_argnums=0)
-take = jax.jit(sample, static_argnums=2)
+take = jax.jit(sample, static_argnums=(2, 3))
 
 
 def queued(replay) -> list[list[int]]:
@@ -389,8 +391,18 @@ def queued(replay) -> list[list[int]]:
     return [[int(name[queue[q, (tail[q] + k) % replay.capacity]]) for k in range(count[q])] for q in (PRE, POST)]
 
 
-@pytest.mark.parametrize(("capacity", "seed"), [(24, 0), (97, 1), (1000, 2)])
-def test_memory_holds_the_complete_transitions(capacity, seed):
+def after(transitions: dict, name: int, steps: int) -> tuple[list[float], bool, dict]:
+    """The rewards of a decision and of those that follow it, whether the robot is done then, and where it is."""
+    rewards, done, row = [], False, {"name": name}
+    while len(rewards) < steps and not done and int(row["name"]) in transitions:
+        own, row = transitions[int(row["name"])]
+        rewards.append(own["reward"])
+        done = own["done"]
+    return rewards, done, row
+
+
+@pytest.mark.parametrize(("capacity", "seed", "steps"), [(24, 0, 1), (97, 1, 2), (1000, 2, 5)])
+def test_memory_holds_the_complete_transitions(capacity, seed, steps):
     """After every step, around the seam many times: the queues, and for each transition what it leads from and to."""
     missions, robots = 4, 3
     replay, plain = create(capacity, missions, robots, EXAMPLE), PlainMemory(capacity)
@@ -403,12 +415,15 @@ def test_memory_holds_the_complete_transitions(capacity, seed):
         assert int(replay.complete) == len(expected)
         if not expected or step["time"] % 8:
             continue
-        drawn = jax.tree.map(np.asarray, take(replay, jax.random.key(step["time"]), 256))
+        drawn = jax.tree.map(np.asarray, take(replay, jax.random.key(step["time"]), 256, steps))
         np.testing.assert_array_equal(drawn.state["wide"][:, 0], drawn.state["name"] % 251)
         for index, name in enumerate(drawn.state["name"].tolist()):
-            row, following = expected[name]
-            for field in ("action", "reward", "done", "post"):
+            row, _ = expected[name]
+            rewards, done, following = after(expected, name, steps)
+            for field in ("action", "post"):
                 assert getattr(drawn, field)[index] == row[field]
+            assert drawn.reward[index].tolist() == rewards + [0.0] * (steps - len(rewards))
+            assert (drawn.steps[index], drawn.done[index]) == (len(rewards), done)
             assert drawn.following["name"][index] == following["name"]
             assert drawn.following_post[index] == following["post"]
 
@@ -447,6 +462,7 @@ def test_draws_are_uniform_and_half_of_each_phase():
     assert (was_post.sum(axis=1) == drawn.shape[1] // 2).all()
     assert abs(chi_square(drawn[was_post], post)) < 4
     assert abs(chi_square(drawn[~was_post], pre)) < 4
+    assert (np.asarray(sample(replay, keys[0], 16, post_share=0.25).post).sum()) == 4
 
 
 def test_a_memory_needs_room_for_two_steps():

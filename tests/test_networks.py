@@ -23,9 +23,7 @@ from decmarvel.learning.nodes import attention_mask, bucket_for, candidate_sites
 from decmarvel.learning.policy import LearnedPlanner
 from decmarvel.learning.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
 from decmarvel.learning.train import PRESETS
-from decmarvel.learning.weights import (
-    named_arrays,
-)
+from decmarvel.learning.weights import named_arrays
 from decmarvel.mission import decide, run_mission, take_off
 from decmarvel.observation import observe
 from decmarvel.planners.random import RandomPlanner
@@ -428,8 +426,8 @@ def random_neighbours(rng, places: int, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("counts", [(1, 64), (30, 120), (128, 0)])
-def test_the_kernel_equals_the_plain_layer(counts, gated):
-    """Eq. 10 in one kernel, forwards and backwards, weights included."""
+def test_the_kernels_equal_the_plain_layer(counts, gated):
+    """Eq. 10 in kernels, forwards and backwards, weights included."""
     rng, size = np.random.default_rng(sum(counts)), 128
     mask = jnp.asarray(np.stack([random_neighbours(rng, size, count) for count in counts]))
     layer = stirred(EncoderLayer(jax.random.key(0), 128, 4, 256, gated), 1)
@@ -438,7 +436,7 @@ def test_the_kernel_equals_the_plain_layer(counts, gated):
     @partial(jax.jit, static_argnums=0)
     def run(kernel, layer, x):
         apply = (
-            (lambda layer, x: layer.in_kernel(x, jax.vmap(near)(mask))) if kernel else lambda layer, x: layer(x, mask)
+            (lambda layer, x: layer.of_graphs(x, jax.vmap(near)(mask))) if kernel else lambda layer, x: layer(x, mask)
         )
         found, back = jax.vjp(apply, layer, x)
         return found, back(slope)
@@ -448,7 +446,7 @@ def test_the_kernel_equals_the_plain_layer(counts, gated):
         np.testing.assert_allclose(two, one, atol=1e-5 * float(np.abs(one).max()) + 1e-6)
 
 
-def test_the_kernel_changes_nothing_of_the_policy():
+def test_the_kernels_change_nothing_of_the_policy():
     """Nor of its gradient, through all layers and what they keep for it."""
     observation = next(each for _, each, _ in one_each(9) if each.action_mask.sum() > 9)
     nodes, where = pack(observation, 192)
@@ -458,7 +456,9 @@ def test_the_kernel_changes_nothing_of_the_policy():
     def score(network, compute):
         return jax.value_and_grad(lambda network: (network(nodes, where, compute) * weigh).sum())(network)
 
-    plainly, with_kernel = (score(actor(), Compute(kernel=kernel)) for kernel in ("xla", "pallas"))
+    plainly, with_kernel = (
+        score(actor(), Compute(kernel=kernel, in_a_row=kernel == "pallas")) for kernel in ("xla", "pallas")
+    )
     close(with_kernel[0], plainly[0], 1e-4)
     for one, two in zip(jax.tree.leaves(plainly[1]), jax.tree.leaves(with_kernel[1]), strict=True):
         np.testing.assert_allclose(two, one, atol=1e-4 * float(np.abs(one).max()) + 1e-5)

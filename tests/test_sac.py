@@ -25,8 +25,10 @@ from decmarvel.learning.leg import load_learner, save_networks
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
 from decmarvel.learning.policy import load_actor
 from decmarvel.learning.privileged_nodes import true_nodes
+from decmarvel.learning.replay import sample
 from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
+from decmarvel.learning.scale import scaled
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
 from decmarvel.learning.weights import Card, WeightsError
 from decmarvel.runtime import AXIS, mesh
@@ -82,7 +84,9 @@ def test_losses_equal_loops(seed):
     logs, values = single(log_probability), single(value)
     np.testing.assert_allclose(sac.soft_value(logs, values, single(alpha)), ahead, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
-        sac.critic_loss(values, jnp.asarray(action, jnp.int32), single(target)), critic, rtol=1e-4
+        sum(sac.critic_loss(value, jnp.asarray(action, jnp.int32), single(target)) for value in values),
+        critic,
+        rtol=1e-4,
     )
     np.testing.assert_allclose(sac.actor_loss(logs, values, single(alpha)), -np.mean(ahead), rtol=1e-4, atol=1e-5)
     count = jnp.asarray(valid.sum(axis=1), jnp.int32)
@@ -95,6 +99,19 @@ def drawn():
     """A batch from one device's memory of a short run."""
     draw = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.replay, t.spread, jax.random.key(1), 32))
     return draw(jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0])))
+
+
+def test_rewards_of_several_steps_are_discounted():
+    settings = dataclasses.replace(SETTINGS, sac=dataclasses.replace(SETTINGS.sac, steps=3, discount=0.5))
+    training = jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0]))
+    key = jax.random.key(1)
+    read = jax.jit(lambda t: make_batch(SMALL, settings, maps(), t.replay, t.spread, key, 64))
+    batch, raw = read(training), jax.jit(lambda t: sample(t.replay, key, 64, 3))(training)
+    assert set(np.asarray(raw.steps).tolist()) == {1, 2, 3}
+    for index in range(64):
+        earned = [float(scaled(training.spread, reward)) for reward in raw.reward[index][: raw.steps[index]]]
+        assert batch.reward[index] == pytest.approx(sum(0.5**age * each for age, each in enumerate(earned)), rel=1e-4)
+        assert batch.discount[index] == (0.0 if raw.done[index] else 0.5 ** len(earned))
 
 
 def test_groups_change_nothing_but_the_time():
@@ -292,7 +309,7 @@ def test_a_leg_begins_with_the_networks_of_another(tmp_path):
 def test_critics_fit_a_fixed_batch():
     """With the target networks at rest and no future, the values become the rewards."""
     batch = drawn()
-    batch = dataclasses.replace(batch, done=jnp.ones_like(batch.done))
+    batch = dataclasses.replace(batch, discount=jnp.zeros_like(batch.discount))
     learner = sac.begin(SETTINGS.sac, TINY, jax.random.key(2))
     losses = []
     for _ in range(150):
@@ -332,10 +349,15 @@ def test_every_ablation_changes_one_thing():
         "first_rows",
         "collect.missions",
         "sac.batch",
+        "sac.steps",
+        "sac.post_share",
         "sac.actor_rate",
         "sac.critic_rate",
         "sac.alpha_rate",
+        "sac.polyak_rate",
     ]
+    paper = PRESETS["paper"].sac
+    assert (paper.steps, paper.post_share, paper.polyak_rate, paper.entropy_share) == (1, 0.5, 0.003, 0.5)
     predecessor = {name.split(".")[0] for name in changed.pop("marvel")}
     assert predecessor == {"privilege", "rewards", "curriculum", "sac", "network"}
     assert changed == {

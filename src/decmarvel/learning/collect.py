@@ -248,7 +248,7 @@ def propose_all(
     """Actions drawn from the policy, for all robots of all missions."""
 
     def scores(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n K H"]]:
-        return None, actor(nodes[0], situation, compute)
+        return None, actor(nodes[0], situation, compute.without_gradient)
 
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
     nodes = jax.vmap(lambda observation: compact(observation, settings.bucket))(flat)

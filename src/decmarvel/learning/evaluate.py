@@ -49,7 +49,7 @@ def fly_greedily(
     config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
 ) -> Outcome:
     """All teams on all maps, side by side: (teams, maps)."""
-    planner = LearnedPlanner(actor, compute=compute)
+    planner = LearnedPlanner(actor, compute=compute.without_gradient)
     keys = jax.vmap(jax.random.key)(jnp.arange(settings.maps))
     cap, slots = config.max_decisions(max(settings.budgets_m)), max(settings.robots)
 

@@ -12,8 +12,37 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Float32
 
-from decmarvel.learning.kernels import LayerWeights, Near, finish_layer, normalise
+from decmarvel.learning.kernels import Near, attend_near
 from decmarvel.types import Key
+
+EPSILON = 1e-5
+"""Of a normalisation."""
+
+
+ROWS_AT_ONCE = 2048
+"""Rows whose share in a weight's gradient is summed in one go."""
+
+
+@jax.custom_vjp
+def product(x: Float[Array, "*n into"], weight: Float32[Array, "out into"]) -> Float[Array, "*n out"]:
+    """Many rows times W^T. The gradient of W is few sums, but long ones: they are made in parts, to keep a GPU busy."""
+    return x @ weight.T.astype(x.dtype)
+
+
+def _keep_product(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
+    return product(x, weight), (x, weight)
+
+
+def _product_slopes(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    x, weight = kept
+    rows = x.size // x.shape[-1]
+    parts = rows // ROWS_AT_ONCE if rows % ROWS_AT_ONCE == 0 else 1
+    tall, wide = (each.reshape(parts, rows // parts, -1) for each in (slope, x))
+    by_part = jnp.einsum("pra,prb->pab", tall, wide, preferred_element_type=jnp.float32)
+    return slope @ weight.astype(slope.dtype), by_part.sum(axis=0)
+
+
+product.defvjp(_keep_product, _product_slopes)
 
 
 class Linear(eqx.Module):
@@ -29,8 +58,23 @@ class Linear(eqx.Module):
         self.bias = jax.random.uniform(key_bias, (out,), jnp.float32, -limit, limit) if bias else None
 
     def __call__(self, x: Float[Array, "*n into"]) -> Float[Array, "*n out"]:
-        y = x @ self.weight.T.astype(x.dtype)
-        return y if self.bias is None else y + jnp.broadcast_to(self.bias.astype(x.dtype), y.shape)
+        return self.shifted(x @ self.weight.T.astype(x.dtype))
+
+    def of_many(self, x: Float[Array, "*n into"]) -> Float[Array, "*n out"]:
+        """The same, for the rows of a whole batch."""
+        return self.shifted(product(x, self.weight))
+
+    def shifted(self, y: Float[Array, "*n out"]) -> Float[Array, "*n out"]:
+        return y if self.bias is None else y + jnp.broadcast_to(self.bias.astype(y.dtype), y.shape)
+
+
+def normalise(x: Float[Array, "*n D"], scale: Float32[Array, "D"], offset: Float32[Array, "D"]) -> Float[Array, "*n D"]:
+    """Mean 0 and variance 1 over the last axis, then scale and offset; in float32 inside."""
+    full = x.astype(jnp.float32)
+    away = full - full.mean(axis=-1, keepdims=True)
+    y = away * jax.lax.rsqrt((away**2).mean(axis=-1, keepdims=True) + EPSILON)
+    y = y * jnp.broadcast_to(scale, y.shape) + jnp.broadcast_to(offset, y.shape)
+    return y.astype(x.dtype)
 
 
 class LayerNorm(eqx.Module):
@@ -86,25 +130,32 @@ class Attention(eqx.Module):
         query, key, value = (self.by_head(part) for part in (self.query(x), self.key(source), self.value(source)))
         return self.output(attend(query, key, value, mask).reshape(x.shape))
 
-    def pack(self, x: Float[Array, "*n M D"]) -> Float[Array, "*n M C"]:
-        """Queries, keys and values of all heads in one product, and behind them the gates, if there are any.
+    def pack(self) -> Float32[Array, "C D"]:
+        """The weights of queries, keys and values of all heads, and behind them those of the gates, if there are any.
 
-        They take the place of one more head; q_v . w_m of Eq. 10 is x_v . (w_m W_Q).
+        The gates take the place of one more head, each with an equal share of its rows, of which it uses the first:
+        q_v . w_m of Eq. 10 is x_v . (w_m W_Q).
         """
         weights = [self.query.weight, self.key.weight, self.value.weight]
         if self.gate is not None:
-            room = x.shape[-1] // self.heads - self.heads
-            weights.append(jnp.pad(self.gate @ self.query.weight, ((0, room), (0, 0))))
-        return checkpoint_name(x @ jnp.concatenate(weights).T.astype(x.dtype), "packed")
+            gates, room = self.gate @ self.query.weight, self.gate.shape[-1] // self.heads**2
+            weights.append(jnp.pad(gates[:, None], ((0, 0), (0, room - 1), (0, 0))).reshape(-1, gates.shape[-1]))
+        return jnp.concatenate(weights)
 
     def among(self, x: Float[Array, "*n M D"], mask: Bool[Array, "*n M M"]) -> Float[Array, "*n M D"]:
         """Attention of the rows to each other; sigma(q_v . w_m) of Eq. 10 multiplies head m if there are gates."""
-        width, packed = x.shape[-1], self.pack(x)
+        width = x.shape[-1]
+        packed = checkpoint_name(x @ self.pack().T.astype(x.dtype), "packed")
         query, key, value = (self.by_head(packed[..., i * width : (i + 1) * width]) for i in range(3))
         found = attend(query, key, value, mask)
         if self.gate is not None:
-            found = found * jax.nn.sigmoid(packed[..., 3 * width : 3 * width + self.heads])[..., None]
+            found = found * jax.nn.sigmoid(packed[..., 3 * width :: width // self.heads**2])[..., None]
         return self.output(found.reshape(x.shape))
+
+    def among_near(self, x: Float[Array, "n M D"], near: Near) -> Float[Array, "n M D"]:
+        """The same in kernels."""
+        packed = checkpoint_name(product(x, self.pack()), "packed")
+        return product(attend_near(packed, near, x.shape[-1], self.heads), self.output.weight)
 
     def by_head(self, y: Float[Array, "*n M D"]) -> Float[Array, "*n M heads W"]:
         return y.reshape(*y.shape[:-1], self.heads, -1)
@@ -145,14 +196,11 @@ class EncoderLayer(eqx.Module):
         x = checkpoint_name(x + self.attention.among(self.attention_norm(x), mask), "middle")
         return x + self.feed_out(relu(self.feed_in(self.feed_norm(x))))
 
-    def in_kernel(self, x: Float[Array, "n M D"], near: Near) -> Float[Array, "n M D"]:
-        """The same of graphs whose sizes fit the kernel."""
-        norm = self.feed_norm
-        weights = LayerWeights(
-            self.attention.output.weight, norm.scale, norm.offset, self.feed_in.weight, self.feed_out.weight
-        )
-        packed = self.attention.pack(self.attention_norm(x))
-        return finish_layer(packed, x, near, weights, self.attention.heads)
+    def of_graphs(self, x: Float[Array, "n M D"], near: Near) -> Float[Array, "n M D"]:
+        """The same of graphs whose sizes fit the kernels."""
+        x = checkpoint_name(x + self.attention.among_near(self.attention_norm(x), near), "middle")
+        hidden = relu(product(self.feed_norm(x), self.feed_in.weight))
+        return x + product(hidden, self.feed_out.weight)
 
 
 def stacked(key: Key, layers: int, make: Callable[[Key], EncoderLayer]) -> EncoderLayer:
@@ -160,8 +208,17 @@ def stacked(key: Key, layers: int, make: Callable[[Key], EncoderLayer]) -> Encod
     return eqx.filter_vmap(make)(jax.random.split(key, layers))
 
 
-def through(layers: EncoderLayer, apply: Callable[[Array, EncoderLayer], Array], x: Array) -> Array:
-    """What comes out of all layers. Their products are kept for the gradient; all else is quicker computed again."""
-    kept = jax.checkpoint_policies.save_only_these_names("packed", "looked", "log", "middle", "hidden")
+def through(
+    layers: EncoderLayer, apply: Callable[[Array, EncoderLayer], Array], x: Array, in_a_row: bool = False
+) -> Array:
+    """What comes out of all layers. Their products are kept for the gradient; all else is quicker computed again.
+
+    A loop over the layers compiles soon, but copies all that is kept; layers in a row do not.
+    """
+    kept = jax.checkpoint_policies.save_only_these_names("packed", "found", "log", "middle", "hidden")
     layer = jax.checkpoint(lambda x, layer: (apply(x, layer), None), policy=kept, prevent_cse=False)
-    return jax.lax.scan(layer, x, layers)[0]
+    if not in_a_row:
+        return jax.lax.scan(layer, x, layers)[0]
+    for number in range(len(layers.feed_in.weight)):
+        x, _ = layer(x, jax.tree.map(lambda leaf: leaf[number], layers))  # noqa: B023
+    return x

@@ -3,7 +3,7 @@
 M: places. D: width. A: actions. C: tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import equinox as eqx
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
 from decmarvel.learning import TrainingError
 from decmarvel.learning.kernels import fits, near
-from decmarvel.learning.layers import Attention, EncoderLayer, LayerNorm, Linear, relu, stacked, through
+from decmarvel.learning.layers import Attention, EncoderLayer, LayerNorm, Linear, product, relu, stacked, through
 from decmarvel.learning.nodes import NODE_FEATURES, Nodes, Situation, attention_mask, candidate_sites, places, rows_at
 from decmarvel.types import Key
 
@@ -67,7 +67,9 @@ class Compute:
 
     dtype: Literal["float32", "bfloat16"] = "float32"
     kernel: Literal["xla", "pallas"] = "xla"
-    """Of graph attention. Ours in Pallas is for NVIDIA GPUs, widths of 128 and buckets that are multiples of 64."""
+    """Of graph attention. Ours in Pallas is for NVIDIA GPUs and buckets that are multiples of 64."""
+    in_a_row: bool = False
+    """Gradients through layers written out one after the other: quicker, but longer to compile than a loop."""
     actor_buckets: tuple[int, ...] = ()
     """Places that a group of graphs may be cut to, if they are enough for the largest of the group."""
     critic_buckets: tuple[int, ...] = ()
@@ -75,6 +77,11 @@ class Compute:
     """Graphs of a batch that are computed together, in the order of their size."""
     axis: str | None = None
     """Of the devices that learn together, inside a program for all of them."""
+
+    @property
+    def without_gradient(self) -> "Compute":
+        """For what needs none: nothing is kept on the way, so a loop is as quick."""
+        return replace(self, in_a_row=False)
 
 
 PLAIN = Compute()
@@ -100,10 +107,10 @@ class FrontierEncoder(eqx.Module):
         angle = np.arange(bins)
         index = (angle[None, :] - angle[:, None] + window // 2) % bins  # [angle out, angle in] -> tap
         padded = jnp.pad(self.kernel, ((0, 0), (0, bins - window)))
-        matrix = padded[:, index].reshape(channels * bins, bins).astype(dtype)
+        matrix = padded[:, index].reshape(channels * bins, bins)
         bias = jnp.repeat(self.bias, bins).astype(dtype)
-        y = (histogram.astype(dtype) / HISTOGRAM_SCALE) @ matrix.T
-        return self.output(relu(y + jnp.broadcast_to(bias, y.shape)))
+        y = product(histogram.astype(dtype) / HISTOGRAM_SCALE, matrix)
+        return self.output.of_many(relu(y + jnp.broadcast_to(bias, y.shape)))
 
 
 class GraphEncoder(eqx.Module):
@@ -140,14 +147,14 @@ class GraphEncoder(eqx.Module):
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(lead) :]), nodes)
         held = flat.mask[..., None]
         features = jnp.take(flat.features, jnp.asarray(self.columns), axis=-1)
-        x = self.embed(jnp.where(held, features, 0.0).astype(compute.dtype))
+        x = self.embed.of_many(jnp.where(held, features, 0.0).astype(compute.dtype))
         mask, one = jax.vmap(attention_mask)(flat), self.layers.attention
-        if compute.kernel == "pallas" and fits(size, x.shape[-1], one.heads, self.layers.feed_in.weight.shape[-2]):
+        if compute.kernel == "pallas" and fits(size, x.shape[-1], one.heads):
             whom = jax.vmap(near)(mask)
-            x = through(self.layers, lambda x, layer: layer.in_kernel(x, whom), x)
+            x = through(self.layers, lambda x, layer: layer.of_graphs(x, whom), x, compute.in_a_row)
         else:
-            x = through(self.layers, lambda x, layer: layer(x, mask), x)
-        z = self.join(jnp.concatenate([self.norm(x), self.frontier(flat.histogram, compute.dtype)], axis=-1))
+            x = through(self.layers, lambda x, layer: layer(x, mask), x, compute.in_a_row)
+        z = self.join.of_many(jnp.concatenate([self.norm(x), self.frontier(flat.histogram, compute.dtype)], axis=-1))
         return jnp.where(held, z, jnp.zeros((), z.dtype)).reshape(*lead, size, -1)
 
 

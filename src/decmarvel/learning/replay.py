@@ -47,12 +47,15 @@ class Sample(eqx.Module, Generic[Row]):
 
     state: Row
     action: Int32[Array, "n"]
-    reward: Float32[Array, "n"]
-    """As earned, not scaled."""
+    reward: Float32[Array, "n steps"]
+    """As earned, not scaled, by this decision and those that followed it; zero after the last that counts."""
+    steps: Int32[Array, "n"]
+    """How many count: all, unless the robot had nothing to decide, or had to hold, or has not decided yet."""
     done: Bool[Array, "n"]
+    """Whether nothing is to be decided after them."""
     post: Bool[Array, "n"]
     following: Row
-    """The next state of the same robot; the state itself where `done`."""
+    """The state of the same robot after them; meaningless where `done`."""
     following_post: Bool[Array, "n"]
 
 
@@ -193,29 +196,41 @@ def link(replay: Replay[Row], rows: Int32[Array, "n"], begins: Bool[Array, "E"])
     )
 
 
-def draw(replay: Replay[Row], key: Key, batch: int) -> Int32[Array, "n"]:
-    """Rows of complete transitions, uniformly with replacement; half of each phase once the post ones fill a batch."""
+def draw(replay: Replay[Row], key: Key, batch: int, post_share: float = 0.5) -> Int32[Array, "n"]:
+    """Rows of complete transitions, uniformly with replacement; so many of the post phase once they fill a batch."""
     pre, post = replay.count[PRE], replay.count[POST]
-    halves = (post >= batch) & (pre > 0)
-    second = jnp.arange(batch) >= batch // 2
-    low = jnp.where(halves & second, pre, 0)
-    high = jnp.where(halves & ~second, pre, pre + post)
+    apart = (post >= batch) & (pre > 0)
+    second = jnp.arange(batch) >= batch - round(post_share * batch)
+    low = jnp.where(apart & second, pre, 0)
+    high = jnp.where(apart & ~second, pre, pre + post)
     number = jax.random.randint(key, (batch,), low, jnp.maximum(high, 1), jnp.int32)
     phase = (number >= pre).astype(jnp.int32)
     place = replay.tail[phase] + number - jnp.where(phase == POST, pre, 0)
     return replay.queue[phase, place % replay.capacity]
 
 
-def sample(replay: Replay[Row], key: Key, batch: int) -> Sample[Row]:
-    """Transitions as drawn, in the form they are stored in. There must be one at least."""
-    rows = draw(replay, key, batch)
-    following = replay.following[rows]
+def sample(replay: Replay[Row], key: Key, batch: int, steps: int = 1, post_share: float = 0.5) -> Sample[Row]:
+    """Transitions as drawn, in the form they are stored in, of up to so many decisions. There must be one at least."""
+    rows = draw(replay, key, batch, post_share)
+
+    def follow(
+        carry: tuple[Int32[Array, "n"], Bool[Array, "n"], Bool[Array, "n"]], _: None
+    ) -> tuple[tuple[Int32[Array, "n"], Bool[Array, "n"], Bool[Array, "n"]], tuple[Array, Array]]:
+        row, going, done = carry
+        going = going & ~done & replay.queued[row]
+        earned = jnp.where(going, replay.reward[row], 0.0)
+        done = done | (going & replay.done[row])
+        return (jnp.where(going, replay.following[row], row), going, done), (earned, going)
+
+    every = jnp.ones(batch, bool)
+    (last, _, done), (rewards, counted) = jax.lax.scan(follow, (rows, every, ~every), None, length=steps)
     return Sample(
         state=jax.tree.map(lambda leaf: leaf[rows], replay.state),
         action=replay.action[rows].astype(jnp.int32),
-        reward=replay.reward[rows],
-        done=replay.done[rows],
+        reward=rewards.T,
+        steps=counted.sum(axis=0).astype(jnp.int32),
+        done=done,
         post=replay.post[rows],
-        following=jax.tree.map(lambda leaf: leaf[following], replay.state),
-        following_post=replay.post[following],
+        following=jax.tree.map(lambda leaf: leaf[last], replay.state),
+        following_post=replay.post[last],
     )

@@ -25,6 +25,8 @@ class RewardSettings:
 
     frontiers: float = 26.0
     """So many frontiers in view are worth 1."""
+    fov: float = 1.0
+    """Of those in the robot's own map, and next of those in the merged one."""
     merged: float = 1.0
     align: float = 0.1
     """Small, so that it cannot outweigh sensing."""
@@ -39,10 +41,12 @@ class RewardSettings:
     """For each frontier of the merged belief that is none any more. This and the next: for the predecessor."""
     step: float = 0.0
     """For each decision."""
+    hurry: float = 0.0
+    """For each decision until the team succeeds; in no paper."""
 
 
 class RewardTerms(eqx.Module):
-    """The terms of Eq. 7 with their signs, and two of the predecessor's; zero for a robot that did not explore."""
+    """The terms of Eq. 7 with their signs, two of the predecessor, one of ours; zero for robots that do not explore."""
 
     fov: Float32[Array, "*batch N"]
     merged: Float32[Array, "*batch N"]
@@ -53,6 +57,7 @@ class RewardTerms(eqx.Module):
     individual: Float32[Array, "*batch N"]
     removed: Float32[Array, "*batch N"]
     step: Float32[Array, "*batch N"]
+    hurry: Float32[Array, "*batch N"]
 
     @property
     def total(self) -> Float32[Array, "*batch N"]:
@@ -124,7 +129,7 @@ def reward(
         )
     )
     terms = RewardTerms(
-        fov=fov,
+        fov=settings.fov * fov,
         merged=settings.merged * merged,
         align=settings.align * jax.vmap(alignment)(robots.site, move.target, move.heading),
         trail=-settings.trail * trail,
@@ -135,6 +140,7 @@ def reward(
         if settings.removed
         else jnp.zeros_like(fov),
         step=jnp.full_like(fov, settings.step),
+        hurry=jnp.full_like(fov, jnp.where(before.progress.metres_to_success_mm < 0, settings.hurry, 0.0)),
     )
     return jax.tree.map(lambda term: jnp.where(exploring, term, 0.0), terms), low_gains
 

@@ -1,6 +1,7 @@
 """Discrete soft actor-critic: from a batch of transitions to better networks."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import equinox as eqx
@@ -27,6 +28,10 @@ class SacSettings:
 
     batch: int = 1024
     discount: float = 0.99
+    steps: int = 1
+    """Decisions whose rewards are summed before the critics are asked for the rest."""
+    post_share: float = 0.5
+    """Of a batch, once there are enough transitions from after the team's success."""
     actor_rate: float = 3e-4
     critic_rate: float = 3e-4
     alpha_rate: float = 3e-4
@@ -47,8 +52,9 @@ class Batch(eqx.Module):
     state: Inputs
     action: Int32[Array, "n"]
     reward: Float32[Array, "n"]
-    """Scaled."""
-    done: Bool[Array, "n"]
+    """Scaled; of all steps, discounted."""
+    discount: Float32[Array, "n"]
+    """Of what follows them; zero where nothing does."""
     post: Bool[Array, "n"]
     following: Inputs
     following_post: Bool[Array, "n"]
@@ -103,22 +109,13 @@ def log_policy(actor: Actor, nodes: Nodes, situation: Situation, compute: Comput
 
 
 def values(
-    settings: SacSettings,
-    critics: Critic,
-    nodes: Nodes,
-    situation: Situation,
-    post: Bool[Array, "n"],
-    compute: Compute,
-) -> Float32[Array, "2 n A"]:
-    """Both critics' values of all actions, by the head of the state's phase (Eq. 14)."""
-
-    def one(critic: Critic) -> Float32[Array, "n 2 A"]:
-        found = critic(nodes, situation, compute)
-        return found.reshape(len(found), 2, -1)
-
-    both = jax.lax.map(one, critics)  # one after the other: products of all samples with one matrix are quickest
-    second = (post if settings.dual_head else jnp.zeros_like(post))[None, :, None]
-    return jnp.where(second, both[:, :, 1], both[:, :, 0])
+    settings: SacSettings, critic: Critic, nodes: Nodes, situation: Situation, post: Bool[Array, "n"], compute: Compute
+) -> Float32[Array, "n A"]:
+    """A critic's values of all actions, by the head of the state's phase (Eq. 14)."""
+    found = critic(nodes, situation, compute)
+    both = found.reshape(len(found), 2, -1)
+    second = (post if settings.dual_head else jnp.zeros_like(post))[:, None]
+    return jnp.where(second, both[:, 1], both[:, 0])
 
 
 def expectation(log_probability: Float32[Array, "n A"], value: Float32[Array, "n A"]) -> Float32[Array, "n"]:
@@ -135,11 +132,11 @@ def soft_value(
 
 
 def critic_loss(
-    value: Float32[Array, "2 n A"], action: Int32[Array, "n"], target: Float32[Array, "n"]
+    value: Float32[Array, "n A"], action: Int32[Array, "n"], target: Float32[Array, "n"]
 ) -> Float32[Array, ""]:
-    """Eq. 13, the sum over the twins."""
-    taken = jnp.take_along_axis(value, action[None, :, None], axis=-1)[..., 0]
-    return ((taken - target[None]) ** 2).mean(axis=-1).sum()
+    """Eq. 13, of one of the twins."""
+    taken = jnp.take_along_axis(value, action[:, None], axis=-1)[:, 0]
+    return ((taken - target) ** 2).mean()
 
 
 def actor_loss(
@@ -165,7 +162,7 @@ def foresee(actor: Actor, batch: Batch, compute: Compute) -> Float32[Array, "n A
     """What the policy would do in the next states."""
 
     def one(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n A"]]:
-        return None, log_policy(actor, nodes[0], situation, compute)
+        return None, log_policy(actor, nodes[0], situation, compute.without_gradient)
 
     return in_groups(compute.group, compute.actor_buckets, one, (batch.following.nodes,), batch.following.situation)[1]
 
@@ -180,25 +177,32 @@ class CriticRows(eqx.Module):
 def slope_of_critics(
     settings: SacSettings, learner: Learner, batch: Batch, next_log: Float32[Array, "n A"], compute: Compute
 ) -> tuple[Float32[Array, ""], Critic, CriticRows]:
-    """The loss of Eq. 13 and its gradient, with the soft values of the next states by the target critics."""
+    """The loss of Eq. 13, the sum of the twins', and its gradient, with the targets' soft values of the next states.
+
+    One critic after the other: products of all samples with one matrix are quickest, and nothing is kept for both.
+    """
     alpha = jnp.exp(learner.log_alpha)
 
     def one(
         nodes: tuple[Nodes, Nodes], batch: Batch, next_log: Float32[Array, "n A"]
     ) -> tuple[tuple[Float32[Array, ""], Critic], CriticRows]:
         now, following = nodes
-        next_value = values(
-            settings, learner.targets, following, batch.following.situation, batch.following_post, compute
+        read = partial(values, settings, situation=batch.following.situation, post=batch.following_post)
+        next_value = jax.lax.map(
+            lambda critic: read(critic, following, compute=compute.without_gradient), learner.targets
         )
-        ahead = soft_value(next_log, next_value, alpha)
-        target = batch.reward + settings.discount * jnp.where(batch.done, 0.0, ahead)
+        target = batch.reward + batch.discount * soft_value(next_log, next_value, alpha)
 
-        def loss(critics: Critic) -> tuple[Float32[Array, ""], Float32[Array, "2 n A"]]:
-            value = values(settings, critics, now, batch.state.situation, batch.post, compute)
-            return critic_loss(value, batch.action, target), value
+        def slope(critic: Critic) -> tuple[Float32[Array, ""], Float32[Array, "n A"], Critic]:
+            def loss(critic: Critic) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
+                value = values(settings, critic, now, batch.state.situation, batch.post, compute)
+                return critic_loss(value, batch.action, target), value
 
-        (found, value), gradient = jax.value_and_grad(loss, has_aux=True)(learner.critics)
-        return (found, gradient), CriticRows(jnp.moveaxis(value, 0, 1), target)
+            (found, value), gradient = jax.value_and_grad(loss, has_aux=True)(critic)
+            return found, value, gradient
+
+        losses, value, gradient = jax.lax.map(slope, learner.critics)
+        return (losses.sum(), gradient), CriticRows(jnp.moveaxis(value, 0, 1), target)
 
     pair = (batch.state.critic_nodes, batch.following.critic_nodes)
     (loss, gradient), rows = in_groups(compute.group, compute.critic_buckets, one, pair, without_nodes(batch), next_log)

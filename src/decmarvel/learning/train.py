@@ -57,13 +57,14 @@ class TrainSettings:
 ACTOR_BUCKETS, CRITIC_BUCKETS = (128, 192), (256,)
 """Smaller than `collect.bucket`. Robots know 119 nodes on average, and whole buildings have 201 to 316."""
 
-FAST = TrainSettings()
+FAST = TrainSettings(sac=SacSettings(steps=5, post_share=0.2, polyak_rate=0.01))
+"""The paper's method with critics that look far ahead within minutes: see docs/training-log.md."""
 PAPER = replace(
     FAST,
     capacity=10_000,
     first_rows=2_000,
     collect=replace(FAST.collect, missions=32),
-    sac=replace(FAST.sac, batch=256, actor_rate=1e-5, critic_rate=1e-5, alpha_rate=1e-4),
+    sac=SacSettings(batch=256, actor_rate=1e-5, critic_rate=1e-5, alpha_rate=1e-4),
 )
 """What the paper says; where it is silent, its predecessor's rates: four updates of 256 samples an episode, nearly."""
 MARVEL = replace(
@@ -88,9 +89,9 @@ PRESETS: dict[str, TrainSettings] = {
 
 
 def default_compute() -> Compute:
-    """Mixed precision and our kernel on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets."""
+    """Mixed precision and our kernels on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets."""
     plain = Compute(actor_buckets=ACTOR_BUCKETS, critic_buckets=CRITIC_BUCKETS)
-    return replace(plain, dtype="bfloat16", kernel="pallas") if jax.default_backend() == "gpu" else plain
+    return replace(plain, dtype="bfloat16", kernel="pallas", in_a_row=True) if jax.default_backend() == "gpu" else plain
 
 
 class Training(eqx.Module):
@@ -283,12 +284,13 @@ def make_batch(
     config: Config, settings: TrainSettings, maps: Maps, replay: Replay[Snapshot], spread: Spread, key: Key, batch: int
 ) -> Batch:
     """Transitions drawn from the memory, as the networks read them."""
-    drawn = sample(replay, key, batch)
+    drawn = sample(replay, key, batch, settings.sac.steps, settings.sac.post_share)
+    fading = settings.sac.discount ** jnp.arange(settings.sac.steps + 1, dtype=jnp.float32)
     return Batch(
         state=read(config, settings, maps, drawn.state),
         action=drawn.action,
-        reward=scaled(spread, drawn.reward),
-        done=drawn.done,
+        reward=scaled(spread, drawn.reward) @ fading[:-1],
+        discount=jnp.where(drawn.done, 0.0, fading[drawn.steps]),
         post=drawn.post,
         following=read(config, settings, maps, drawn.following),
         following_post=drawn.following_post,
