@@ -13,6 +13,8 @@ from decmarvel.mission import decide, moment, outcome, take_off
 from decmarvel.planners import PLANNERS
 from decmarvel.recording import VERSION, Recorder, RecordingError, load_recording
 from decmarvel.replay import beliefs, beliefs_after
+from decmarvel.story import NEVER, tell
+from decmarvel.types import UNKNOWN
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
@@ -220,3 +222,31 @@ def test_inner_contradictions(saved):
     saved.write_bytes(good)
     rewrite(saved, lambda header: header["config"].update(spacing_m=99))
     assert_refused(saved, "damaged", "spacing_m")
+
+
+def test_a_story_says_what_everybody_knew_and_where_they_could_go(flown):
+    """At every moment: cells, nodes, edges, utilities and the way home of the live mission."""
+    heard = []
+    story = tell(flown.recording, heard.append)
+    assert heard == list(range(len(flown.states)))
+    utility = np.zeros((3, story.sites**2), int)
+    for moment_, state in enumerate(flown.states):
+        robots = state.robots
+        np.testing.assert_array_equal(story.known_at <= moment_, np.asarray(robots.belief) != UNKNOWN)
+        np.testing.assert_array_equal(story.node_at <= moment_, robots.graph.node)
+        reached = np.asarray(robots.graph.edge)[:, :12] & np.asarray(robots.graph.node)[:, None]
+        np.testing.assert_array_equal(story.edge_at <= moment_, reached)
+        for when, robot, site, value in story.utility:
+            if when == moment_:
+                utility[robot, site] = value
+        np.testing.assert_array_equal(utility, np.asarray(robots.graph.utility).reshape(3, -1))
+        home_mm = [robots.graph.home_mm[number, *robots.site[number]] for number in range(3)]
+        np.testing.assert_array_equal(story.home_mm[moment_], home_mm)
+    assert (story.known_at == NEVER).any()
+    assert len(story.utility) < 0.3 * utility.size * len(flown.states), "only what changes"
+
+
+def test_the_story_of_a_noisy_mission_cannot_be_told(flown):
+    noisy = dataclasses.replace(flown.recording, config=Config(noise=Noise(range_sd_m=1.0)))
+    with pytest.raises(RecordingError, match="sensor noise"):
+        tell(noisy)

@@ -35,6 +35,8 @@ DATA_FLOW = [
     "learning",
     "recording",
     "replay",
+    "story",
+    "page",
     "canvas",
     "figures",
     "pettingzoo",

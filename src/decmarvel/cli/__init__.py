@@ -9,6 +9,7 @@ from decmarvel import __version__
 from decmarvel.cli import map as map_command
 from decmarvel.cli.benchmark import benchmark
 from decmarvel.cli.explore import explore
+from decmarvel.cli.replay import replay
 from decmarvel.cli.report import report
 from decmarvel.cli.train import train
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Exploration of unknown buildings by teams of robots that never talk to each other.",
 )
 app.command()(explore)
+app.command()(replay)
 app.command()(benchmark)
 app.command()(report)
 app.command()(train)

@@ -1,0 +1,66 @@
+"""`decmarvel replay`: watch a recorded mission in a browser, or two of them side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from decmarvel.cli.options import complain
+
+
+def replay(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of 'decmarvel explore', or its mission.npz.")],
+    beside: Annotated[
+        Path | None, typer.Argument(metavar="[OTHER]", help="Another mission of the same map, to show beside it.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the page goes. (default: RUN/replay.html)")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page, where there is a browser.")] = True,
+) -> None:
+    """Write a page to watch a mission on: one HTML file that needs no network, and opens from disk.
+
+    Space plays, arrow keys step, 1 to 9 pick a robot, and O shows what that robot knew. With two missions both run in
+    step.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from decmarvel.page import write_page
+    from decmarvel.recording import load_recording
+    from decmarvel.runtime import enable_compilation_cache
+    from decmarvel.story import tell
+
+    paths = [_mission(path) for path in (run, beside) if path is not None]
+    recordings = [load_recording(path) for path in paths]
+    first, last = recordings[0], recordings[-1]
+    if first.map_id != last.map_id or first.free.shape != last.free.shape or (first.free != last.free).any():
+        raise complain("OTHER", f"{last.map_id} is not the map of the first mission, {first.map_id}; choose another")
+    place = out or paths[0].parent / "replay.html"
+    enable_compilation_cache()
+    console = Console(highlight=False, soft_wrap=True)
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("What everybody knew", total=sum(recording.decisions + 1 for recording in recordings))
+        stories = [tell(recording, lambda _: bar.advance(task)) for recording in recordings]
+    try:
+        write_page(stories, place)
+    except OSError as error:
+        raise complain("--out", f"cannot write {place} ({error.strerror}); choose another place") from None
+    console.print(f"[bold]{place}[/], {place.stat().st_size / 1e6:.1f} MB: open it in a browser")
+    if browser:
+        _open(place)
+
+
+def _mission(path: Path) -> Path:
+    return path / "mission.npz" if path.is_dir() else path
+
+
+def _open(page: Path) -> None:
+    """In a browser with a window, if this machine has one; silently not, otherwise."""
+    import os
+    import sys
+    import webbrowser
+
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return
+    webbrowser.open(page.resolve().as_uri())

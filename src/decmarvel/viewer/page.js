@@ -1,0 +1,604 @@
+"use strict";
+// Watch recorded missions. A mission is arrays over moments (0 is take-off); time is a moment, with a fraction in between.
+
+const NEVER = 65535;
+const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#6F6F2E"];
+const KINDS = { uint8: Uint8Array, uint16: Uint16Array, int16: Int16Array, int32: Int32Array, float32: Float32Array };
+const [EXPLORING, RETURNING, HOME, FAILED, ABSENT] = [0, 1, 2, 3, 4];
+const $ = (id) => document.getElementById(id);
+const colourOf = (robot) => COLOURS[robot % COLOURS.length];
+
+// Missions -----------------------------------------------------------------------------------------------------------
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text.trim()), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const length = new DataView(buffer).getUint32(0, true);
+  const facts = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const arrays = {};
+  for (const [name, { kind, shape, at }] of Object.entries(facts.arrays)) {
+    const count = shape.reduce((a, b) => a * b, 1);
+    arrays[name] = new KINDS[kind](buffer, 4 + length + at, count);
+    arrays[name].shape = shape;
+  }
+  return new Mission(facts, arrays);
+}
+
+class Mission {
+  constructor(facts, arrays) {
+    Object.assign(this, facts, arrays);
+    [this.moments, this.robots] = this.mode.shape;
+    [this.rows, this.columns] = this.free.shape;
+    this.last = this.moments - 1;
+    this.sites = this.node_at.shape[1];
+    this.utilities = { moment: -1, next: 0, value: new Int32Array(this.robots * this.sites ** 2) };
+    this.seen = Array.from({ length: this.moments }, () => []);
+    const width = this.sightings.shape[1];
+    for (let row = 0; row < this.sightings.shape[0]; row++) {
+      const [decision, observer, teammate, y, x, heading] = this.sightings.subarray(row * width, (row + 1) * width);
+      this.seen[decision].push({ observer, teammate, heading, at: this.cellPoint(y, x) });
+    }
+  }
+
+  get present() { return [...Array(this.robots).keys()].filter((robot) => this.mode[robot] !== ABSENT); }
+
+  // Points are (x, y) in cells of the shown part, y upwards.
+  cellPoint(y, x) { return [x - this.corner[1] + 0.5, y - this.corner[0] + 0.5]; }
+  sitePoint(row, column) { return this.cellPoint(this.first_site + this.stride * row, this.first_site + this.stride * column); }
+  at(moment, robot) {
+    const place = 2 * (moment * this.robots + robot);
+    return this.sitePoint(this.site[place], this.site[place + 1]);
+  }
+  of(name, moment, robot) { return this[name][moment * this.robots + robot]; }
+
+  pose(time, robot) {
+    const before = Math.min(Math.floor(time), this.last), after = Math.min(before + 1, this.last), share = time - before;
+    const [a, b] = [this.at(before, robot), this.at(after, robot)];
+    const from = this.of("heading", before, robot), turn = ((this.of("heading", after, robot) - from + 540) % 360) - 180;
+    return { at: [a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1])], heading: from + share * turn };
+  }
+
+  coverage(moment) { return this.covered[moment] / this.floor_cells; }
+  travelled(time) {
+    const before = Math.floor(time), after = Math.min(before + 1, this.last);
+    return Math.max(...this.present.map((robot) => {
+      const [start, a, b] = [0, before, after].map((moment) => this.of("budget_mm", moment, robot));
+      return (start - a - (time - before) * (b - a)) / 1000;
+    }));
+  }
+
+  // When a cell became known to one robot, or to any (robot null).
+  knownAt(robot) {
+    const size = this.rows * this.columns;
+    if (robot !== null) return this.known_at.subarray(robot * size, (robot + 1) * size);
+    if (!this.anybody) {
+      this.anybody = new Uint16Array(size).fill(NEVER);
+      for (let place = 0; place < this.known_at.length; place++) {
+        const cell = place % size;
+        if (this.known_at[place] < this.anybody[cell]) this.anybody[cell] = this.known_at[place];
+      }
+    }
+    return this.anybody;
+  }
+
+  utilityAt(moment) {
+    const state = this.utilities;
+    if (moment < state.moment) { state.value.fill(0); state.next = 0; }
+    const size = this.sites ** 2, rows = this.utility.shape[0];
+    while (state.next < rows && this.utility[4 * state.next] <= moment) {
+      const [, robot, site, value] = this.utility.subarray(4 * state.next, 4 * state.next + 4);
+      state.value[robot * size + site] = value;
+      state.next++;
+    }
+    state.moment = moment;
+    return state.value;
+  }
+}
+
+// A map on a canvas --------------------------------------------------------------------------------------------------
+
+class Pane {
+  constructor(mission, parent, captioned) {
+    this.mission = mission;
+    this.box = parent.appendChild(Object.assign(document.createElement("div"), { className: "pane" }));
+    this.canvas = this.box.appendChild(document.createElement("canvas"));
+    this.caption = this.box.appendChild(Object.assign(document.createElement("div"), { className: "caption" }));
+    this.captioned = captioned;
+    this.image = new ImageData(mission.columns, mission.rows);
+    this.sheet = Object.assign(document.createElement("canvas"), { width: mission.columns, height: mission.rows });
+    this.painted = "";
+    this.canvas.addEventListener("click", (event) => this.pick(event));
+  }
+
+  pick(event) {
+    const [x, y] = [event.offsetX, event.offsetY];
+    const found = this.mission.present
+      .map((robot) => ({ robot, away: Math.hypot(...this.place(this.mission.pose(this.time(), robot).at).map((v, i) => v - [x, y][i])) }))
+      .sort((a, b) => a.away - b.away)[0];
+    if (found && found.away < 22) view.select(view.robot === found.robot ? null : found.robot);
+  }
+
+  time() { return Math.min(view.time, this.mission.last); }
+
+  place([x, y]) { return [this.left + x * this.scale, this.top + (this.mission.rows - y) * this.scale]; }
+
+  draw() {
+    const { mission } = this, time = this.time(), moment = Math.floor(time);
+    const box = this.canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
+    const [width, height] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
+    if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
+    this.scale = Math.min(box.width / mission.columns, box.height / mission.rows);
+    this.left = (box.width - this.scale * mission.columns) / 2;
+    this.top = (box.height - this.scale * mission.rows) / 2;
+    const pen = this.canvas.getContext("2d");
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.fillStyle = ink("--ground");
+    pen.fillRect(0, 0, width, height);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.paintMap(moment);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(this.sheet, this.left, this.top, this.scale * mission.columns, this.scale * mission.rows);
+    const robots = mission.present, chosen = view.robot !== null && view.robot < mission.robots ? view.robot : null;
+    if (view.layers.graph && chosen !== null) this.drawGraph(pen, moment, chosen);
+    const alone = view.whose === "own" ? chosen : null;  // the others are ghosts then: it knows only glimpses of them
+    const each = (draw) => robots.forEach((robot) => {
+      pen.globalAlpha = alone === null || alone === robot ? 1 : 0.3;
+      draw(robot);
+      pen.globalAlpha = 1;
+    });
+    if (view.layers.trails) each((robot) => this.drawTrail(pen, time, robot));
+    each((robot) => this.drawBase(pen, robot));
+    if (view.layers.cameras) each((robot) => this.drawCamera(pen, time, robot));
+    if (view.layers.sightings) this.drawSightings(pen, time, chosen);
+    each((robot) => this.drawTarget(pen, time, robot));
+    each((robot) => this.drawRobot(pen, time, robot, chosen === robot));
+    this.scaleBar(pen, box);
+    const words = `${(100 * mission.coverage(moment)).toFixed(1)}% explored, ${mission.travelled(time).toFixed(0)} m`;
+    this.caption.textContent = this.captioned ? `${mission.planner}: ${words}` : words;
+  }
+
+  paintMap(moment) {
+    const { mission, image } = this, whose = view.whose === "own" ? view.robot : null;
+    const wanted = [moment, view.whose, whose, view.layers.frontiers, view.layers.truth, view.dark].join();
+    if (wanted === this.painted) return;
+    this.painted = wanted;
+    const { rows, columns, free } = mission, known = mission.knownAt(whose), all = view.whose === "truth";
+    const colour = Object.fromEntries(["ground", "floor", "wall", "unseen", "frontier"].map((name) => [name, rgb(ink(`--${name}`))]));
+    const pixels = new Uint32Array(image.data.buffer);
+    for (let y = 0; y < rows; y++) {
+      for (let x = 0; x < columns; x++) {
+        const cell = y * columns + x, isKnown = all || known[cell] <= moment;
+        let shade = colour.ground;
+        if (isKnown) {
+          if (free[cell]) shade = colour.floor;
+          else if (!all || touches(free, cell, y, x, rows, columns)) shade = colour.wall;
+          if (free[cell] && !all && view.layers.frontiers && isFrontier(known, moment, y, x, rows, columns)) shade = colour.frontier;
+        } else if (view.layers.truth && free[cell]) shade = colour.unseen;
+        pixels[(rows - 1 - y) * columns + x] = shade;
+      }
+    }
+    this.sheet.getContext("2d").putImageData(image, 0, 0);
+  }
+
+  line(pen, points, { colour, width = 2, dash = [], alpha = 1 }) {
+    pen.save();
+    Object.assign(pen, { strokeStyle: colour, lineWidth: width, globalAlpha: alpha * pen.globalAlpha, lineJoin: "round", lineCap: "round" });
+    pen.setLineDash(dash);
+    pen.beginPath();
+    points.forEach((point, index) => (index ? pen.lineTo(...this.place(point)) : pen.moveTo(...this.place(point))));
+    pen.stroke();
+    pen.restore();
+  }
+
+  dot(pen, point, radius, colour, alpha = 1) {
+    pen.save();
+    Object.assign(pen, { fillStyle: colour, globalAlpha: alpha });
+    pen.beginPath();
+    pen.arc(...this.place(point), radius, 0, 2 * Math.PI);
+    pen.fill();
+    pen.restore();
+  }
+
+  beside(robot, [x, y]) {  // a little beside the sites, so that robots on the same edge do not hide each other
+    const away = 0.25 * this.mission.stride * ((robot + 0.5) / this.mission.robots - 0.5);
+    return [x + away, y - away];
+  }
+
+  drawTrail(pen, time, robot) {
+    const { mission } = this, points = [];
+    for (let moment = 0; moment <= time; moment++) points.push(this.beside(robot, mission.at(moment, robot)));
+    points.push(this.beside(robot, mission.pose(time, robot).at));
+    this.line(pen, points, { colour: colourOf(robot), width: 2, alpha: 0.75, dash: robot < COLOURS.length ? [] : [5, 4] });
+  }
+
+  drawBase(pen, robot) {
+    const point = this.mission.sitePoint(this.mission.base[2 * robot], this.mission.base[2 * robot + 1]);
+    const [x, y] = this.place(point), side = 6;
+    pen.save();
+    Object.assign(pen, { fillStyle: ink("--card"), strokeStyle: colourOf(robot), lineWidth: 2 });
+    pen.fillRect(x - side, y - side, 2 * side, 2 * side);
+    pen.strokeRect(x - side, y - side, 2 * side, 2 * side);
+    pen.restore();
+  }
+
+  drawCamera(pen, time, robot) {
+    const { mission } = this, moment = Math.min(Math.floor(time), mission.last);
+    if (mission.of("mode", moment, robot) > RETURNING) return;
+    const { at, heading } = mission.pose(time, robot), half = mission.fov_deg / 2, edge = [at];
+    for (let angle = heading - half; angle <= heading + half; angle += 2) edge.push(this.reach(at, (angle * Math.PI) / 180));
+    pen.save();
+    pen.beginPath();
+    edge.forEach((point, index) => (index ? pen.lineTo(...this.place(point)) : pen.moveTo(...this.place(point))));
+    pen.closePath();
+    const whole = pen.globalAlpha;
+    Object.assign(pen, { fillStyle: colourOf(robot), globalAlpha: 0.22 * whole });
+    pen.fill();
+    Object.assign(pen, { strokeStyle: colourOf(robot), globalAlpha: 0.6 * whole, lineWidth: 1 });
+    pen.stroke();
+    pen.restore();
+  }
+
+  reach([x, y], angle) {  // as far as the camera sees in a direction: to the first wall
+    const { mission } = this, [dx, dy] = [Math.cos(angle), Math.sin(angle)];
+    for (let length = 0.5; length <= mission.range_cells; length += 0.5) {
+      const [column, row] = [Math.floor(x + length * dx), Math.floor(y + length * dy)];
+      const inside = row >= 0 && column >= 0 && row < mission.rows && column < mission.columns;
+      if (!inside || !mission.free[row * mission.columns + column]) return [x + length * dx, y + length * dy];
+    }
+    return [x + mission.range_cells * dx, y + mission.range_cells * dy];
+  }
+
+  drawSightings(pen, time, chosen) {
+    const { mission } = this, newest = Math.ceil(time);
+    for (const { observer, teammate, at } of mission.seen[newest] ?? []) {
+      if (chosen !== null && observer !== chosen) continue;
+      this.line(pen, [mission.pose(time, observer).at, at], { colour: colourOf(teammate), width: 2.5, dash: [2, 5] });
+      this.ring(pen, at, 13, colourOf(observer), 2.5);
+    }
+    if (chosen === null) return;
+    for (let age = 0; age < mission.history; age++) {  // what it remembers of where it saw whom
+      for (const { observer, teammate, at } of mission.seen[Math.floor(time) - age] ?? []) {
+        if (observer === chosen) this.ring(pen, at, 5, colourOf(teammate), 2, 1 - age / mission.history);
+      }
+    }
+  }
+
+  ring(pen, point, radius, colour, width, alpha = 1) {
+    pen.save();
+    Object.assign(pen, { strokeStyle: colour, lineWidth: width, globalAlpha: alpha * pen.globalAlpha });
+    pen.beginPath();
+    pen.arc(...this.place(point), radius, 0, 2 * Math.PI);
+    pen.stroke();
+    pen.restore();
+  }
+
+  drawTarget(pen, time, robot) {
+    const { mission } = this, moment = Math.floor(time);
+    if (moment >= mission.last || mission.of("move_mode", moment, robot) !== EXPLORING) return;
+    const target = mission.at(moment + 1, robot);
+    this.line(pen, [mission.pose(time, robot).at, target], { colour: colourOf(robot), width: 1.5, dash: [3, 3] });
+    this.ring(pen, target, 4, colourOf(robot), 2);
+  }
+
+  drawRobot(pen, time, robot, chosen) {
+    const { mission } = this, moment = Math.floor(time), mode = mission.of("mode", moment, robot);
+    const { at, heading } = mission.pose(time, robot), [x, y] = this.place(at), size = 9;
+    pen.save();
+    pen.translate(x, y);
+    if (chosen) {
+      Object.assign(pen, { strokeStyle: ink("--ink"), lineWidth: 2 });
+      pen.beginPath();
+      pen.arc(0, 0, size + 6, 0, 2 * Math.PI);
+      pen.stroke();
+    }
+    Object.assign(pen, { fillStyle: colourOf(robot), strokeStyle: "#ffffff", lineWidth: 1.5, globalAlpha: pen.globalAlpha * (mode === HOME ? 0.7 : 1) });
+    pen.beginPath();
+    pen.arc(0, 0, size, 0, 2 * Math.PI);
+    pen.fill();
+    pen.stroke();
+    if (mode <= RETURNING) {  // a nose
+      const angle = (-heading * Math.PI) / 180;
+      pen.beginPath();
+      pen.moveTo((size + 6) * Math.cos(angle), (size + 6) * Math.sin(angle));
+      for (const side of [0.5, -0.5]) pen.lineTo(size * Math.cos(angle + side), size * Math.sin(angle + side));
+      pen.closePath();
+      pen.fill();
+    }
+    Object.assign(pen, { fillStyle: "#ffffff", font: "bold 11px system-ui, sans-serif", textAlign: "center", textBaseline: "middle" });
+    pen.fillText(robot + 1, 0, 0.5);
+    if (mode === FAILED) {
+      Object.assign(pen, { strokeStyle: ink("--ink"), lineWidth: 3 });
+      pen.beginPath();
+      for (const sign of [1, -1]) { pen.moveTo(-size - 3, sign * (-size - 3)); pen.lineTo(size + 3, sign * (size + 3)); }
+      pen.stroke();
+    }
+    const word = { [RETURNING]: "going home", [FAILED]: "broken" }[mode];
+    if (word) {
+      Object.assign(pen, { fillStyle: ink("--ink"), font: "600 11px system-ui, sans-serif", strokeStyle: ink("--card"), lineWidth: 3 });
+      pen.strokeText(word, 0, size + 14);
+      pen.fillText(word, 0, size + 14);
+    }
+    pen.restore();
+  }
+
+  drawGraph(pen, moment, robot) {
+    const { mission } = this, { sites, slots } = mission, size = sites ** 2, utility = mission.utilityAt(moment);
+    pen.save();
+    Object.assign(pen, { strokeStyle: colourOf(robot), lineWidth: 1, globalAlpha: 0.35 });
+    pen.beginPath();
+    for (let slot = 0; slot < 12; slot++) {
+      if (Math.max(Math.abs(slots[slot][0]), Math.abs(slots[slot][1])) > 1) continue;  // the short ones show where one can go
+      for (let place = 0; place < size; place++) {
+        if (mission.edge_at[(robot * 12 + slot) * size + place] > moment) continue;
+        const [row, column] = [Math.floor(place / sites), place % sites];
+        pen.moveTo(...this.place(mission.sitePoint(row, column)));
+        pen.lineTo(...this.place(mission.sitePoint(row + slots[slot][0], column + slots[slot][1])));
+      }
+    }
+    pen.stroke();
+    pen.restore();
+    for (let place = 0; place < size; place++) {
+      if (mission.node_at[robot * size + place] > moment) continue;
+      const point = mission.sitePoint(Math.floor(place / sites), place % sites), worth = utility[robot * size + place];
+      this.dot(pen, point, worth ? 3 + Math.min(7, Math.sqrt(worth)) : 1.8, worth ? ink("--frontier") : colourOf(robot), worth ? 0.85 : 0.7);
+    }
+  }
+
+  scaleBar(pen, box) {
+    const { mission } = this, wanted = (mission.columns * mission.cell_m) / 5;
+    const metres = [1, 2, 5, 10, 20, 50, 100, 200].filter((length) => length <= wanted).pop() ?? 1;
+    const length = (metres / mission.cell_m) * this.scale, [x, y] = [12, box.height - 12];
+    pen.save();
+    Object.assign(pen, { fillStyle: ink("--ink"), font: "12px system-ui, sans-serif", textBaseline: "bottom" });
+    pen.fillRect(x, y - 4, length, 4);
+    pen.fillText(`${metres} m`, x, y - 6);
+    pen.restore();
+  }
+}
+
+function touches(free, cell, y, x, rows, columns) {
+  for (let dy = -1; dy <= 1; dy++) {
+    for (let dx = -1; dx <= 1; dx++) {
+      const [row, column] = [y + dy, x + dx];
+      if (row >= 0 && column >= 0 && row < rows && column < columns && free[row * columns + column]) return true;
+    }
+  }
+  return false;
+}
+
+function isFrontier(known, moment, y, x, rows, columns) {  // 2 to 7 unknown cells among the eight around it
+  let unknown = 0;
+  for (let dy = -1; dy <= 1; dy++) {
+    for (let dx = -1; dx <= 1; dx++) {
+      const [row, column] = [y + dy, x + dx];
+      if (row >= 0 && column >= 0 && row < rows && column < columns && known[row * columns + column] > moment) unknown++;
+    }
+  }
+  return unknown >= 2 && unknown <= 7;
+}
+
+// Charts -------------------------------------------------------------------------------------------------------------
+
+class Chart {
+  constructor(canvas, most, curves, goal) {
+    Object.assign(this, { canvas, most, curves, goal });
+    const seek = (event) => view.seek(this.timeAt(event.offsetX));
+    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); seek(event); });
+    canvas.addEventListener("pointermove", (event) => { if (event.buttons) seek(event); });
+  }
+
+  timeAt(x) { return (Math.max(0, Math.min(1, (x - this.left) / this.width))) * view.last; }
+
+  draw() {
+    const box = this.canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
+    Object.assign(this.canvas, { width: Math.round(box.width * ratio), height: Math.round(box.height * ratio) });
+    const pen = this.canvas.getContext("2d"), bottom = box.height - 16, top = 6;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.left = 44;
+    this.width = box.width - this.left - 8;
+    const x = (time) => this.left + (time / Math.max(1, view.last)) * this.width;
+    const y = (value) => bottom - (value / this.most) * (bottom - top);
+    Object.assign(pen, { font: "11px system-ui, sans-serif", fillStyle: ink("--faint"), strokeStyle: ink("--line"), lineWidth: 1 });
+    for (const share of [0, 0.5, 1]) {
+      const value = share * this.most;
+      pen.beginPath();
+      pen.moveTo(this.left, y(value));
+      pen.lineTo(this.left + this.width, y(value));
+      pen.stroke();
+      Object.assign(pen, { textAlign: "right", textBaseline: "middle" });
+      pen.fillText(this.most === 1 ? `${100 * value}%` : `${value.toFixed(0)} m`, this.left - 5, y(value));
+    }
+    Object.assign(pen, { textAlign: "center", textBaseline: "alphabetic" });
+    for (const share of [0, 0.5, 1]) pen.fillText(Math.round(share * view.last), x(share * view.last), box.height - 3);
+    if (this.goal) {
+      pen.setLineDash([4, 3]);
+      pen.beginPath();
+      pen.moveTo(this.left, y(this.goal));
+      pen.lineTo(this.left + this.width, y(this.goal));
+      pen.stroke();
+      pen.setLineDash([]);
+    }
+    for (const { values, colour, dash = [], width = 2, faint } of this.curves()) {
+      pen.save();
+      pen.setLineDash(dash);
+      Object.assign(pen, { strokeStyle: colour, lineWidth: width, globalAlpha: faint ? 0.25 : 1 });
+      pen.beginPath();
+      values.forEach((value, moment) => (moment ? pen.lineTo(x(moment), y(value)) : pen.moveTo(x(moment), y(value))));
+      pen.stroke();
+      pen.restore();
+    }
+    Object.assign(pen, { strokeStyle: ink("--accent"), lineWidth: 2 });
+    pen.beginPath();
+    pen.moveTo(x(view.time), top - 4);
+    pen.lineTo(x(view.time), bottom);
+    pen.stroke();
+  }
+}
+
+// The page -----------------------------------------------------------------------------------------------------------
+
+const style = () => getComputedStyle(document.documentElement);
+let inks = {};
+function ink(name) { return (inks[name] ??= style().getPropertyValue(name).trim()); }
+function rgb(hex) {  // as a pixel
+  const value = parseInt(hex.slice(1), 16);
+  return (255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >> 16);
+}
+
+const view = {
+  missions: [], panes: [], charts: [], time: 0, last: 0, playing: false, robot: null, whose: "team", dark: false, due: true,
+  layers: { trails: true, cameras: true, sightings: true, frontiers: true, graph: false, truth: true },
+
+  refresh() { this.due = true; },
+  seek(time) { this.time = Math.max(0, Math.min(this.last, time)); this.refresh(); },
+  step(by) { this.pause(); this.seek((by > 0 ? Math.floor(this.time + 1e-6) : Math.ceil(this.time - 1e-6)) + by); },
+  play() { if (this.time >= this.last) this.time = 0; this.playing = true; this.before = performance.now(); this.refresh(); },
+  pause() { this.playing = false; this.refresh(); },
+  toggle() { this.playing ? this.pause() : this.play(); },
+  select(robot) {
+    this.robot = robot;
+    if (robot === null && this.whose === "own") this.whose = "team";
+    this.refresh();
+  },
+  look(whose) {
+    if (whose === "own" && this.robot === null) this.robot = this.missions[0].present[0];
+    this.whose = whose;
+    this.refresh();
+  },
+  layer(name) { this.layers[name] = !this.layers[name]; this.refresh(); },
+  theme(dark) {
+    this.dark = dark;
+    document.documentElement.classList.toggle("dark", dark);
+    inks = {};
+    this.refresh();
+  },
+
+  frame(now) {
+    if (this.playing) {
+      this.time = Math.min(this.last, this.time + ((now - this.before) / 1000) * Number($("speed").value));
+      this.before = now;
+      if (this.time >= this.last) this.playing = false;
+      this.due = true;
+    }
+    if (this.due) {
+      this.due = false;
+      this.draw();
+    }
+    requestAnimationFrame((later) => this.frame(later));
+  },
+
+  draw() {
+    for (const each of [...this.panes, ...this.charts]) each.draw();
+    $("time").value = this.time;
+    $("when").textContent = `decision ${Math.floor(this.time + 1e-6)} of ${this.last}`;
+    $("play").textContent = this.playing ? "❚❚" : "▶";
+    for (const button of $("whose").children) button.setAttribute("aria-checked", button.value === this.whose);
+    for (const button of $("layers").children) button.setAttribute("aria-pressed", this.layers[button.value]);
+    $("whose-note").textContent = {
+      team: "Everything that anybody has seen. No robot knows it: they never talk.",
+      own: `What robot ${(this.robot ?? 0) + 1} has seen itself. This is all it decides from.`,
+      truth: "The building as it is.",
+    }[this.whose];
+    drawTeam();
+  },
+};
+
+const MODES = { [EXPLORING]: "exploring", [RETURNING]: "going home", [HOME]: "home", [FAILED]: "broken" };
+
+function drawTeam() {
+  const mission = view.missions[0], moment = Math.min(Math.floor(view.time), mission.last);
+  const most = Math.max(...mission.budget_mm.subarray(0, mission.robots));
+  for (const row of $("team").querySelectorAll(".robot")) {
+    const robot = Number(row.value), mode = mission.of("mode", moment, robot);
+    const [left, home] = ["budget_mm", "home_mm"].map((name) => mission.of(name, moment, robot));
+    row.setAttribute("aria-pressed", view.robot === robot);
+    row.querySelector(".state").textContent = MODES[mode];
+    row.querySelector(".mode").textContent = `${Math.round(left / 1000)} m left, home ${Math.round(home / 1000)} m`;
+    row.querySelector("i").style.width = `${(100 * left) / most}%`;
+    row.querySelector("b").style.left = `${(100 * home) / most}%`;
+  }
+}
+
+function build() {
+  const [mission] = view.missions, many = view.missions.length > 1;
+  view.last = Math.max(...view.missions.map((each) => each.last));
+  $("time").max = view.last;
+  const names = view.missions.map((each) => each.planner).join(" and ");
+  const team = mission.present.length, metres = Math.max(...mission.budget_mm.subarray(0, mission.robots)) / 1000;
+  $("headline").textContent = `${team} robot${team > 1 ? "s" : ""} explore ${mission.map}`.replace(/robot explore/, "robot explores");
+  const end = mission.metres_to_99 === null ? `${mission.success_percent}% was not reached` : `${mission.success_percent}% after ${mission.metres_to_99.toFixed(0)} m`;
+  const stopped = mission.complete ? "" : ", interrupted";
+  $("detail").textContent = `${names}; ${metres.toFixed(0)} m each, seed ${mission.seed}${many ? "" : `; ${end}${stopped}`}`;
+  view.panes = view.missions.map((each) => new Pane(each, $("stage"), many));
+  for (const [value, text] of [["team", "Team"], ["own", "One robot's"], ["truth", "Ground truth"]]) {
+    const button = Object.assign(document.createElement("button"), { value, textContent: text, onclick: () => view.look(value) });
+    button.setAttribute("role", "radio");
+    $("whose").append(button);
+  }
+  const layers = { trails: "Trails", cameras: "Cameras", sightings: "Sightings", frontiers: "Frontiers", graph: "Graph", truth: "Unseen floor" };
+  for (const [value, text] of Object.entries(layers)) {
+    $("layers").append(Object.assign(document.createElement("button"), {
+      value, textContent: text, onclick: () => { if (value === "graph" && view.robot === null) view.select(mission.present[0]); view.layer(value); },
+    }));
+  }
+  $("team").innerHTML = "<h2>Robots</h2>";
+  for (const robot of mission.present) {
+    const row = Object.assign(document.createElement("button"), { className: "robot", value: robot, onclick: () => view.select(view.robot === robot ? null : robot) });
+    row.innerHTML = `<span class="badge" style="background:${colourOf(robot)}">${robot + 1}</span><span class="state"></span><span class="mode"></span><span class="bar"><i style="background:${colourOf(robot)}"></i><b></b></span>`;
+    $("team").append(row);
+  }
+  const most = mission.budget_mm.subarray(0, mission.robots).reduce((a, b) => Math.max(a, b)) / 1000;
+  const series = (each, name, robot, scale) => Array.from({ length: each.moments }, (_, moment) => each.of(name, moment, robot) * scale);
+  const lines = view.missions.flatMap((each, number) => [{
+    values: Array.from({ length: each.moments }, (_, moment) => each.coverage(moment)),
+    get colour() { return ink("--ink"); }, dash: number ? [6, 4] : [],
+  }]);
+  const budgets = mission.present.flatMap((robot) => [
+    { robot, values: series(mission, "budget_mm", robot, 1e-3), colour: colourOf(robot) },
+    { robot, values: series(mission, "home_mm", robot, 1e-3), colour: colourOf(robot), dash: [4, 3], width: 1.3 },
+  ]);
+  view.charts = [
+    new Chart($("coverage"), 1, () => lines, mission.success_percent / 100),
+    new Chart($("budgets"), most, () => budgets.map((line) => ({ ...line, faint: view.robot !== null && line.robot !== view.robot }))),
+  ];
+}
+
+function listen() {
+  $("play").onclick = () => view.toggle();
+  $("back").onclick = () => view.step(-1);
+  $("on").onclick = () => view.step(1);
+  $("time").oninput = (event) => { view.pause(); view.seek(Number(event.target.value)); };
+  $("theme").onclick = () => view.theme(!view.dark);
+  window.addEventListener("resize", () => view.refresh());
+  window.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
+    const keys = {
+      " ": () => view.toggle(), ArrowLeft: () => view.step(event.shiftKey ? -10 : -1), ArrowRight: () => view.step(event.shiftKey ? 10 : 1),
+      Home: () => view.seek(0), End: () => view.seek(view.last), Escape: () => view.select(null),
+      t: () => view.look("team"), o: () => view.look("own"), b: () => view.look("truth"), g: () => $("layers").querySelector("[value=graph]").click(),
+      f: () => view.layer("frontiers"), c: () => view.layer("cameras"), d: () => view.theme(!view.dark),
+    };
+    const digit = Number(event.key);
+    if (digit >= 1 && digit <= view.missions[0].robots) keys[event.key] = () => view.select(digit - 1);
+    if (!keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", () => view.theme(dark.matches));
+  view.theme(dark.matches);
+}
+
+async function begin() {
+  view.missions = await Promise.all([...document.querySelectorAll(".mission")].map((each) => unpack(each.textContent)));
+  build();
+  listen();
+  requestAnimationFrame((now) => view.frame(now));
+  document.documentElement.dataset.ready = "true";
+}
+
+begin().catch((error) => {
+  document.querySelector("main").innerHTML = `<p class="broken">This page needs a browser from 2023 or later. (${error})</p>`;
+  throw error;
+});

@@ -1,0 +1,255 @@
+"""The replay page in a real browser: it opens from disk, moves with the time line, and shows what it is asked to."""
+
+import base64
+import json
+import shutil
+import zlib
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from playwright.sync_api import sync_playwright
+
+from decmarvel.cli import main
+from decmarvel.page import contents, pack
+from decmarvel.recording import load_recording
+from decmarvel.sight import frontiers
+from decmarvel.story import Story, tell
+from decmarvel.types import FREE, OCCUPIED, UNKNOWN
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; .ci/run installs one")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """Missions of three robots in two rooms, one with a breakdown; and one elsewhere."""
+    folder = tmp_path_factory.mktemp("runs")
+    free = np.zeros((75, 75), bool)
+    free[2:73, 2:73] = True
+    free[35:38] = False
+    free[35:38, 30:45] = True
+    np.save(folder / "two rooms.npy", free)
+    np.save(folder / "one room.npy", np.pad(np.ones((71, 71), bool), 2))
+    for name, place, more in (
+        ("broken", "two rooms", ["--planner", "random", "--broken", 1]),
+        ("nearest", "two rooms", ["--planner", "nearest"]),
+        ("elsewhere", "one room", ["--planner", "nearest"]),
+    ):
+        team = ["--robots", 3, "--budget", 320, "--seed", 26, "--quiet"]
+        command = ["explore", "--map", folder / f"{place}.npy", *team, *more, "--out", folder / name]
+        assert main([str(word) for word in command]) == 0
+    return {name: folder / name for name in ("broken", "nearest", "elsewhere")}
+
+
+@pytest.fixture(scope="module")
+def story(runs) -> Story:
+    return tell(load_recording(runs["broken"] / "mission.npz"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watch(browser, runs, tmp_path):
+    """Write the page of some runs and open it; in the end, nothing may have been complained about."""
+    complaints, pages = [], []
+
+    def open_page(*names: str, width: int = 1366, height: int = 800, colours: str = "light"):
+        file = tmp_path / "page.html"
+        assert main(["replay", *(str(runs[name]) for name in names), "--out", str(file), "--no-open"]) == 0
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: complaints.append(request.url) if "http" in request.url else None)
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-ready=true]")
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+def settle(page) -> None:
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def seek(page, time: float) -> None:
+    page.evaluate(f"const line = $('time'); line.value = {time}; line.dispatchEvent(new Event('input'))")
+    settle(page)
+
+
+def stage(page, number: int = 0) -> str:
+    """The picture of a mission, pixel by pixel."""
+    settle(page)
+    return page.evaluate(f"view.panes[{number}].canvas.toDataURL()")
+
+
+def pixels(page, name: str) -> int:
+    """How many cells of the map have a colour."""
+    settle(page)
+    return page.evaluate(
+        """(name) => {
+            const pixels = new Uint32Array(view.panes[0].image.data.buffer), wanted = rgb(ink(name)) >>> 0;
+            return pixels.filter((pixel) => pixel === wanted).length;
+        }""",
+        name,
+    )
+
+
+def test_packed_arrays_come_back(story):
+    facts, arrays = contents(story)
+    raw = zlib.decompress(base64.b64decode(pack(facts, arrays)))
+    length = int.from_bytes(raw[:4], "little")
+    head = json.loads(raw[4 : 4 + length])
+    assert (4 + length) % 8 == 0, "the browser wants numbers on their own boundaries"
+    for name, array in arrays.items():
+        place = head["arrays"][name]
+        found = np.frombuffer(raw, place["kind"], array.size, 4 + length + place["at"]).reshape(place["shape"])
+        np.testing.assert_array_equal(found, array)
+    assert head["planner"] == "random"
+
+
+def test_runs_that_cannot_be_shown_get_one_line(runs, tmp_path, capsys):
+    foreign = tmp_path / "mission.npz"
+    foreign.write_text("something else")
+    for arguments, words in (
+        ([tmp_path / "nowhere"], "there is no such file"),
+        ([foreign], "not a recorded mission"),
+        ([runs["broken"], runs["elsewhere"]], "one room is not the map of the first mission"),
+        ([runs["broken"], "--out", tmp_path / "no" / "page.html"], "cannot write"),
+    ):
+        assert main(["replay", *map(str, arguments), "--no-open"]) == 2
+        complaint = capsys.readouterr().err
+        assert words in complaint
+        assert complaint.count("\n") == 1
+
+
+@in_browser
+def test_the_time_line_moves_the_robots(watch, story):
+    page = watch("broken")
+    assert page.inner_text("h1") == "3 robots explore two rooms"
+    start = stage(page)
+    last = story.recording.decisions
+    for time in (3, last // 2 + 0.5, last):
+        seek(page, time)
+        assert stage(page) != start
+        cells = story.recording.site_cells(story.recording.site[int(time)])
+        at = page.evaluate("view.missions[0].present.map((robot) => view.missions[0].at(Math.floor(view.time), robot))")
+        corner = np.array(page.evaluate("view.missions[0].corner"))
+        np.testing.assert_allclose(np.array(at)[:, ::-1], cells - corner + 0.5)
+    assert "broken" in page.inner_text("#team")
+    assert page.inner_text("#when") == f"decision {last} of {last}"
+    seek(page, 0)
+    assert stage(page) == start
+    box = page.locator("#coverage").bounding_box()
+    page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 20)
+    assert 0.6 * last < page.evaluate("view.time") < 0.9 * last
+
+
+@in_browser
+def test_maps_are_those_of_the_robots(watch, story):
+    """Cell by cell: floor, walls and frontiers of the team and of each robot."""
+    page, recording = watch("broken"), story.recording
+    page.click("#layers [value=truth]")
+    for time in (0, 7, recording.decisions):
+        seek(page, time)
+        for key, known_at in (("t", story.known_at.min(axis=0)), *((str(n + 1), story.known_at[n]) for n in range(3))):
+            page.keyboard.press(key)
+            if key != "t":
+                page.keyboard.press("o")
+            known = known_at <= time
+            belief = np.where(known, np.where(recording.free, FREE, OCCUPIED), UNKNOWN).astype(np.uint8)
+            edge = np.asarray(frontiers(jnp.asarray(belief)))
+            assert pixels(page, "--frontier") == edge.sum()
+            assert pixels(page, "--floor") == (known & recording.free).sum() - edge.sum()
+            assert pixels(page, "--wall") == (known & ~recording.free).sum()
+
+
+@in_browser
+def test_every_switch_changes_the_picture_and_changes_it_back(watch):
+    page = watch("broken")
+    page.keyboard.press("1")
+    seek(page, 6.5)
+    for layer in ("trails", "cameras", "frontiers", "graph", "truth"):
+        before = stage(page)
+        page.click(f"#layers [value={layer}]")
+        assert stage(page) != before, layer
+        page.click(f"#layers [value={layer}]")
+        assert stage(page) == before, layer
+    seen = page.evaluate("view.missions[0].seen.findIndex((each) => each.some(({ observer }) => observer === 0))")
+    seek(page, seen)
+    before = stage(page)
+    page.click("#layers [value=sightings]")
+    assert stage(page) != before
+    before = stage(page)
+    page.click("#theme")
+    assert stage(page) != before
+    assert page.evaluate("document.documentElement.classList.contains('dark')")
+
+
+@in_browser
+def test_keys(watch):
+    page = watch("broken")
+    time = lambda: page.evaluate("view.time")  # noqa: E731
+    for key, expected in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("Shift+ArrowRight", 12),
+        ("ArrowLeft", 11),
+        ("Home", 0),
+    ):
+        page.keyboard.press(key)
+        assert time() == expected
+    page.keyboard.press("End")
+    assert time() == page.evaluate("view.last")
+    page.keyboard.press("Home")
+    page.keyboard.press(" ")
+    page.wait_for_function("view.time > 1")
+    page.keyboard.press(" ")
+    stopped = time()
+    settle(page)
+    assert time() == stopped
+    page.keyboard.press("2")
+    assert page.evaluate("view.robot") == 1
+    page.keyboard.press("o")
+    settle(page)
+    assert "robot 2 has seen itself" in page.inner_text("#whose-note")
+    page.keyboard.press("Escape")
+    assert page.evaluate("[view.robot, view.whose]") == [None, "team"]
+
+
+@in_browser
+def test_two_missions_stay_in_step(watch):
+    page = watch("broken", "nearest")
+    assert page.locator(".caption").all_inner_texts()[1].startswith("nearest: ")
+    start = [stage(page, number) for number in (0, 1)]
+    seek(page, 9.25)
+    assert page.evaluate("view.panes.map((pane) => pane.time())") == [9.25, 9.25]
+    assert all(stage(page, number) != start[number] for number in (0, 1))
+    page.click("#play")
+    page.wait_for_function("view.time > 12")
+    first, second = page.evaluate("view.panes.map((pane) => pane.time())")
+    assert first == second
+
+
+@in_browser
+@pytest.mark.parametrize("width", [390, 1366])
+def test_it_fits_the_width_of_a_phone_and_of_a_laptop(watch, width):
+    page = watch("broken", width=width, height=800, colours="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".pane").bounding_box()["width"] > 0.6 * min(width, 1000)
+    for button in ("#play", "#on", "#theme"):
+        box = page.locator(button).bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
