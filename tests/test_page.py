@@ -1,6 +1,7 @@
 """The replay page in a real browser: it opens from disk, moves with the time line, and shows what it is asked to."""
 
 import base64
+import dataclasses
 import json
 import shutil
 import zlib
@@ -32,16 +33,14 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     free[35:38] = False
     free[35:38, 30:45] = True
     np.save(folder / "two rooms.npy", free)
-    np.save(folder / "one room.npy", np.pad(np.ones((71, 71), bool), 2))
-    for name, place, more in (
-        ("broken", "two rooms", ["--planner", "random", "--broken", 1]),
-        ("nearest", "two rooms", ["--planner", "nearest"]),
-        ("elsewhere", "one room", ["--planner", "nearest"]),
-    ):
-        team = ["--robots", 3, "--budget", 320, "--seed", 26, "--quiet"]
-        command = ["explore", "--map", folder / f"{place}.npy", *team, *more, "--out", folder / name]
+    for name, more in (("broken", ["--seed", 26, "--broken", 1]), ("other", ["--seed", 27])):
+        team = ["--robots", 3, "--budget", 320, "--planner", "random", "--quiet"]
+        command = ["explore", "--map", folder / "two rooms.npy", *team, *more, "--out", folder / name]
         assert main([str(word) for word in command]) == 0
-    return {name: folder / name for name in ("broken", "nearest", "elsewhere")}
+    found = load_recording(folder / "other" / "mission.npz")
+    (folder / "elsewhere").mkdir()
+    dataclasses.replace(found, map_id="one room").save(folder / "elsewhere" / "mission.npz")
+    return {name: folder / name for name in ("broken", "other", "elsewhere")}
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +126,9 @@ def test_runs_that_cannot_be_shown_get_one_line(runs, tmp_path, capsys):
         ([tmp_path / "nowhere"], "there is no such file"),
         ([foreign], "not a recorded mission"),
         ([runs["broken"], runs["elsewhere"]], "one room is not the map of the first mission"),
-        ([runs["broken"], "--out", tmp_path / "no" / "page.html"], "cannot write"),
+        ([runs["broken"], "--out", foreign / "page.html"], "cannot write"),
+        ([runs["broken"], "--film", tmp_path / "film.avi"], "films are .mp4 or .gif"),
+        ([runs["broken"], runs["other"], "--film", tmp_path / "film.gif"], "is made of one mission"),
     ):
         assert main(["replay", *map(str, arguments), "--no-open"]) == 2
         complaint = capsys.readouterr().err
@@ -231,8 +232,8 @@ def test_keys(watch):
 
 @in_browser
 def test_two_missions_stay_in_step(watch):
-    page = watch("broken", "nearest")
-    assert page.locator(".caption").all_inner_texts()[1].startswith("nearest: ")
+    page = watch("broken", "other")
+    assert page.locator(".caption").all_inner_texts()[1].startswith("random: ")
     start = [stage(page, number) for number in (0, 1)]
     seek(page, 9.25)
     assert page.evaluate("view.panes.map((pane) => pane.time())") == [9.25, 9.25]

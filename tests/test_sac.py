@@ -290,7 +290,7 @@ def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
 
 def test_a_leg_begins_with_the_networks_of_another(tmp_path):
     path, batch = tmp_path / "best.safetensors", drawn()
-    learner, _ = update(SETTINGS.sac, sac.begin(SETTINGS.sac, TINY, jax.random.key(2)), batch, PLAIN)
+    learner = sac.begin(SETTINGS.sac, TINY, jax.random.key(2))
     save_networks(path, learner, Card("actor", TINY, 1, 2.0))
     again = load_learner(SETTINGS.sac, TINY, path)
     assert eqx.tree_equal(again.actor, learner.actor)
@@ -300,8 +300,10 @@ def test_a_leg_begins_with_the_networks_of_another(tmp_path):
     numbered = load_learner(SETTINGS.sac, dataclasses.replace(TINY, identity=True), path)
     nodes, situation = batch.state.nodes, batch.state.situation
     np.testing.assert_allclose(numbered.actor(nodes, situation), learner.actor(nodes, situation), atol=1e-5)
-    moved, _ = update(SETTINGS.sac, numbered, batch, PLAIN)
-    assert (moved.actor.context.budget.weight[:, 4:] != 0).any()
+    assert not np.asarray(numbered.actor.context.budget.weight[:, 4:]).any()
+    weigh = jnp.where(situation.action_mask, jnp.arange(75.0).reshape(25, 3)[None], 0.0)
+    slope = jax.jit(jax.grad(lambda actor: (actor(nodes, situation) * weigh).sum()))(numbered.actor)
+    assert np.asarray(slope.context.budget.weight[:, 4:]).any(), "but it can learn to read it"
     with pytest.raises(WeightsError, match="made for another network"):
         load_learner(SETTINGS.sac, dataclasses.replace(TINY, layers=2), path)
 
@@ -312,10 +314,10 @@ def test_critics_fit_a_fixed_batch():
     batch = dataclasses.replace(batch, discount=jnp.zeros_like(batch.discount))
     learner = sac.begin(SETTINGS.sac, TINY, jax.random.key(2))
     losses = []
-    for _ in range(150):
+    for _ in range(80):
         learner, metrics = update(SETTINGS.sac, learner, batch, PLAIN)
         losses.append(float(metrics["loss/critic"]))
-    assert losses[-1] < 0.2 * losses[0]
+    assert losses[-1] < 0.3 * losses[0]
     assert -4 <= float(learner.log_alpha) <= 2
 
 

@@ -39,6 +39,8 @@ DATA_FLOW = [
     "page",
     "canvas",
     "figures",
+    "footprints",
+    "film",
     "pettingzoo",
     "trials",
     "rows",

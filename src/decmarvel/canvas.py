@@ -108,5 +108,7 @@ def legend(axes: Axes, handles: Sequence[Artist]) -> None:
 
 
 def save(figure: Figure, path: str | Path) -> None:
+    """As PNG, PDF or SVG, by the name of the file."""
     FigureCanvasAgg(figure)
-    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=_DPI, bbox_inches="tight", pad_inches=0.12))
+    tight: dict[str, Any] = {"dpi": _DPI, "bbox_inches": "tight", "pad_inches": 0.12}
+    write_whole(path, lambda file: figure.savefig(file, format=Path(path).suffix.removeprefix("."), **tight))

@@ -17,8 +17,6 @@ from decmarvel.story import Story
 from decmarvel.types import MODE_NAMES
 
 VIEWER = Path(__file__).parent / "viewer"
-ROOM_CELLS = 3
-"""Of the ground around a building that is shown."""
 
 
 def write_page(stories: Sequence[Story], path: str | Path) -> None:
@@ -48,10 +46,7 @@ def contents(story: Story) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the page is told of a mission: a few facts, and arrays."""
     recording = story.recording
     config = recording.config
-    shown = recording.free | (story.known_at.min(axis=0) < len(recording.site))
-    rows, columns = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
-    top, left = (max(0, int(used[0]) - ROOM_CELLS) for used in (rows, columns))
-    window = (slice(top, int(rows[-1]) + 1 + ROOM_CELLS), slice(left, int(columns[-1]) + 1 + ROOM_CELLS))
+    window = story.window
     facts = {
         "map": recording.map_id,
         "planner": label(recording.planner),

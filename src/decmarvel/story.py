@@ -6,7 +6,7 @@ says everything, in a fraction of the room that every moment's map would take.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import equinox as eqx
 import jax
@@ -20,10 +20,12 @@ from decmarvel.graph import build
 from decmarvel.recording import Recording
 from decmarvel.replay import beliefs
 from decmarvel.sight import empty_sight
-from decmarvel.types import FAR_MM, UNKNOWN, Graph, Site
+from decmarvel.types import FAR_MM, FREE, OCCUPIED, UNKNOWN, Graph, Site
 
 NEVER = 65535
 """The moment of what did not happen."""
+ROOM_CELLS = 3
+"""Of the ground around a building that is shown."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,20 @@ class Story:
     @property
     def sites(self) -> int:
         return self.node_at.shape[-1]
+
+    @property
+    def merged(self) -> UInt8[np.ndarray, "G G"]:
+        """The team's belief at the end."""
+        known = self.known_at.min(axis=0) != NEVER
+        return np.where(known, np.where(self.recording.free, FREE, OCCUPIED), UNKNOWN).astype(np.uint8)
+
+    @cached_property
+    def window(self) -> tuple[slice, slice]:
+        """Rows and columns of the grid that are worth showing: the building, what anybody knows, and a little room."""
+        shown = self.recording.free | (self.known_at.min(axis=0) != NEVER)
+        rows, columns = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
+        first, second = (slice(max(0, int(u[0]) - ROOM_CELLS), int(u[-1]) + 1 + ROOM_CELLS) for u in (rows, columns))
+        return first, second
 
 
 def tell(recording: Recording, progress: Callable[[int], None] = lambda moment: None) -> Story:

@@ -55,13 +55,14 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(getattr(problem, "format_message", problem.__str__)()))
     except (OSError, ValueError) as problem:
         from decmarvel.cluster import ClusterError
+        from decmarvel.film import FilmError
         from decmarvel.learning import TrainingError
         from decmarvel.learning.weights import WeightsError
         from decmarvel.recording import RecordingError
         from decmarvel.rows import RowsError
         from decmarvel.worlds import MapError
 
-        ours = (MapError, RecordingError, RowsError, ClusterError, TrainingError, WeightsError)
+        ours = (MapError, RecordingError, RowsError, ClusterError, FilmError, TrainingError, WeightsError)
         if not isinstance(problem, (OSError, *ours)):
             raise
         return _complain(str(problem))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from decmarvel.cli.options import complain
+from decmarvel.cli.options import complain, make_folder
 
 
 def replay(
@@ -15,6 +15,12 @@ def replay(
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the page goes. (default: RUN/replay.html)")
+    ] = None,
+    film: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Make a film instead: .mp4 (needs decmarvel[film]) or .gif.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw figures for a paper instead, as PDF and SVG.")
     ] = None,
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page, where there is a browser.")] = True,
 ) -> None:
@@ -26,6 +32,9 @@ def replay(
     from rich.console import Console
     from rich.progress import Progress
 
+    from decmarvel.figures import draw_coverage, draw_mission
+    from decmarvel.film import count_frames, film_kind, write_film
+    from decmarvel.footprints import draw_footprints
     from decmarvel.page import write_page
     from decmarvel.recording import load_recording
     from decmarvel.runtime import enable_compilation_cache
@@ -36,19 +45,41 @@ def replay(
     first, last = recordings[0], recordings[-1]
     if first.map_id != last.map_id or first.free.shape != last.free.shape or (first.free != last.free).any():
         raise complain("OTHER", f"{last.map_id} is not the map of the first mission, {first.map_id}; choose another")
-    place = out or paths[0].parent / "replay.html"
+    instead = film is not None or figures is not None
+    if instead and (beside is not None or out is not None):
+        what = "--film" if film is not None else "--figures"
+        raise complain(what, "is made of one mission, instead of a page; leave OTHER and --out away")
+    page = None if instead else out or paths[0].parent / "replay.html"
+    if film is not None:
+        film_kind(film)
+        make_folder("--film", film.parent)
+    if figures is not None:
+        make_folder("--figures", figures)
+    if page is not None:
+        make_folder("--out", page.parent)
     enable_compilation_cache()
     console = Console(highlight=False, soft_wrap=True)
+    written = []
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("What everybody knew", total=sum(recording.decisions + 1 for recording in recordings))
         stories = [tell(recording, lambda _: bar.advance(task)) for recording in recordings]
-    try:
-        write_page(stories, place)
-    except OSError as error:
-        raise complain("--out", f"cannot write {place} ({error.strerror}); choose another place") from None
-    console.print(f"[bold]{place}[/], {place.stat().st_size / 1e6:.1f} MB: open it in a browser")
-    if browser:
-        _open(place)
+        if film is not None:
+            shot = bar.add_task("Pictures", total=count_frames(stories[0], film))
+            write_film(stories[0], film, lambda: bar.advance(shot))
+            written.append(film)
+        if figures is not None:
+            for kind in ("pdf", "svg"):
+                draw_mission(first, stories[0].merged, figures / f"mission.{kind}")
+                draw_coverage(first, figures / f"coverage.{kind}")
+                draw_footprints(stories[0], figures / f"footprints.{kind}")
+            written += sorted(figures.glob("*.*"))
+        if page is not None:
+            write_page(stories, page)
+            written.append(page)
+    for path in written:
+        console.print(f"[bold]{path}[/], {path.stat().st_size / 1e6:.1f} MB")
+    if page is not None and browser:
+        _open(page)
 
 
 def _mission(path: Path) -> Path:
