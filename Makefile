@@ -28,7 +28,7 @@ $(READY): pyproject.toml requirements.lock
 		found=$$($(PYTHON) --version 2>&1) || found="not there"; \
 		echo "decmarvel needs Python 3.11, 3.12 or 3.13; '$(PYTHON)' is $$found." >&2; \
 		echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Setting up .venv, about a minute ..."
+	@echo "Setting up .venv, a minute or two ..."
 	@$(PYTHON) -m venv .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .

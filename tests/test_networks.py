@@ -17,7 +17,7 @@ from decmarvel.environment import Fleet, views
 from decmarvel.learning.actor import IMPOSSIBLE, Actor
 from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.learning.kernels import near
-from decmarvel.learning.layers import EncoderLayer, attend
+from decmarvel.learning.layers import ROWS_AT_ONCE, EncoderLayer, attend, product
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
 from decmarvel.learning.nodes import attention_mask, bucket_for, candidate_sites, compact, places, rows_at, situation
 from decmarvel.learning.policy import LearnedPlanner
@@ -444,6 +444,18 @@ def test_the_kernels_equal_the_plain_layer(counts, gated):
     expected, found = run(False, layer, x), run(True, layer, x)
     for one, two in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
         np.testing.assert_allclose(two, one, atol=1e-5 * float(np.abs(one).max()) + 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, ROWS_AT_ONCE // 2), (3, 100)])
+def test_a_gradient_that_is_summed_in_parts_is_the_gradient(shape):
+    """Of rows that make whole parts, and of others, which are summed at once."""
+    rng = np.random.default_rng(0)
+    x, weight, slope = (rng.normal(size=size).astype(np.float32) for size in ((*shape, 5), (7, 5), (*shape, 7)))
+    found, back = jax.vjp(product, jnp.asarray(x), jnp.asarray(weight))
+    np.testing.assert_allclose(found, x @ weight.T, atol=1e-4)
+    of_x, of_weight = back(jnp.asarray(slope))
+    np.testing.assert_allclose(of_x, slope @ weight, atol=1e-4)
+    np.testing.assert_allclose(of_weight, np.einsum("nra,nrb->ab", slope, x), rtol=1e-3, atol=1e-2)
 
 
 def test_the_kernels_change_nothing_of_the_policy():

@@ -50,11 +50,17 @@ def draw_footprints(story: Story, path: str | Path) -> None:
     axes = left.add_subplot()
     _paint(axes, sheet, count, walls, recording.free, ListedColormap([FLOOR, *SHADES[: len(robots)]]))
     twice = (prints.sum(axis=0) > 1).sum() / max(1, (count > 0).sum())
-    axes.set_title(f"{twice:.0%} of it by more than one robot", loc="left", fontsize=10, color=INK)
+    axes.set_title(
+        f"{twice:.0%} by more than one robot; white: known from the start scan, or not yet",
+        loc="left",
+        fontsize=10,
+        color=INK,
+    )
     most = min(len(robots), len(SHADES))
     norm = BoundaryNorm(np.arange(most + 1) + 0.5, most)
     bar = left.colorbar(ScalarMappable(norm, ListedColormap(SHADES[:most])), ax=axes, shrink=0.6, pad=0.02)
     bar.set_ticks(range(1, most + 1))
+    bar.minorticks_off()
     bar.set_label("robots that sensed a place", fontsize=9)
     small = np.atleast_1d(right.subplots(rows, columns, squeeze=False)).reshape(-1)
     for axes, number, own in zip(small, robots, prints, strict=False):
@@ -62,9 +68,8 @@ def draw_footprints(story: Story, path: str | Path) -> None:
         axes.set_title(f"robot {number + 1}: {own.sum() / recording.free.sum():.0%}", fontsize=9, color=INK)
     for axes in small[len(robots) :]:
         axes.set_axis_off()
-    headline = (
-        f"{len(robots)} robots, {label(recording.planner)}, {recording.map_id}: what each has sensed of the floor"
-    )
+    share = f"{100 * recording.coverage[moment]:.1f}% of the floor, decision {moment}"
+    headline = f"What {len(robots)} robots had sensed: {share} ({label(recording.planner)}, {recording.map_id})"
     figure.suptitle(headline, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
     save(figure, path)
 

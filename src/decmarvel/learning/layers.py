@@ -17,8 +17,6 @@ from decmarvel.types import Key
 
 EPSILON = 1e-5
 """Of a normalisation."""
-
-
 ROWS_AT_ONCE = 2048
 """Rows whose share in a weight's gradient is summed in one go."""
 
