@@ -128,6 +128,15 @@ def fuse(p, tau, z_node):
     return linear(p, "fusion.join", both)
 
 
+def bearing(observation, site):
+    """Where a site lies from the base, turned by the robot's own angle."""
+    y, x = site[0] - int(observation.base[0]), site[1] - int(observation.base[1])
+    if (y, x) == (0, 0):
+        return [0, 0]
+    angle = math.atan2(y, x) - 2 * math.pi * int(observation.number) / int(observation.team_size)
+    return [math.cos(angle), math.sin(angle)]
+
+
 def context(p, z_here, observation, identity):
     """Step 7."""
     b = list(observation.budget)
@@ -188,6 +197,8 @@ def actor(p, observation, bucket, identity=False):
     here = tuple(int(v) for v in observation.site)
     sites = kept_sites(observation.node_mask, here, bucket)
     features = [observation.node_features[site] for site in sites]
+    if identity:
+        features = [np.array([*row, *bearing(observation, site)]) for row, site in zip(features, sites, strict=True)]
     histograms = [observation.histogram[site] for site in sites]
     z = encode_graph(p, features, histograms, neighbourhoods(sites, observation.edge))
     z = dict(zip(sites, z, strict=True))
@@ -240,6 +251,8 @@ def critic(p, observation, privileged, edge, start, spacing_m, bucket, top=True,
     else:
         edge, sites = observation.edge, kept_sites(observation.node_mask, here, bucket)
         features = [np.array([*observation.node_features[site], 0, 0, 0, 0, 0]) for site in sites]
+    if identity:
+        features = [np.array([*row, *bearing(observation, site)]) for row, site in zip(features, sites, strict=True)]
     histograms = [observation.histogram[site] * observation.node_mask[site] for site in sites]
     z = encode_graph(p, features, histograms, neighbourhoods(sites, edge))
     z = dict(zip(sites, z, strict=True))

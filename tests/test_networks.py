@@ -87,8 +87,8 @@ def actor(identity=False):
 
 
 @cache
-def critic():
-    return stirred(Critic(jax.random.key(2), NetworkConfig()), 3)
+def critic(identity=False):
+    return stirred(Critic(jax.random.key(2), NetworkConfig(identity=identity)), 3)
 
 
 def parameters(network):
@@ -202,10 +202,10 @@ def test_actor_in_a_small_bucket_equals_oracle(seed, identity):
 
 
 @seeds
-@pytest.mark.parametrize("top", [True, False])
-def test_critic_equals_oracle(seed, top):
+@pytest.mark.parametrize(("top", "identity"), [(True, False), (False, False), (True, True)])
+def test_critic_equals_oracle(seed, top, identity):
     """Both heads of Eq. 14 over the nodes of Eq. 15."""
-    network, p = critic(), parameters(critic())
+    network, p = critic(identity), parameters(critic(identity))
     for state, observation, privileged in one_each(seed):
         edge = oracles.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
         start = tuple(np.asarray(state.world.start).tolist())
@@ -219,7 +219,7 @@ def test_critic_equals_oracle(seed, top):
             nodes = unprivileged_nodes(compact(observation, ALL))
         found = apply(network, nodes, situation(observation))
         expected = network_oracles.critic(
-            p, plain(observation), plain(privileged), edge, start, SMALL.spacing_m, ALL, top
+            p, plain(observation), plain(privileged), edge, start, SMALL.spacing_m, ALL, top, identity
         )
         close(found, expected)
 

@@ -300,10 +300,12 @@ def test_a_leg_begins_with_the_networks_of_another(tmp_path):
     numbered = load_learner(SETTINGS.sac, dataclasses.replace(TINY, identity=True), path)
     nodes, situation = batch.state.nodes, batch.state.situation
     np.testing.assert_allclose(numbered.actor(nodes, situation), learner.actor(nodes, situation), atol=1e-5)
-    assert not np.asarray(numbered.actor.context.budget.weight[:, 4:]).any()
+    new = (numbered.actor.context.budget.weight[:, 4:], numbered.actor.graph.embed.weight[:, 9:])
+    assert all(columns.size and not np.asarray(columns).any() for columns in new)
     weigh = jnp.where(situation.action_mask, jnp.arange(75.0).reshape(25, 3)[None], 0.0)
     slope = jax.jit(jax.grad(lambda actor: (actor(nodes, situation) * weigh).sum()))(numbered.actor)
     assert np.asarray(slope.context.budget.weight[:, 4:]).any(), "but it can learn to read it"
+    assert np.asarray(slope.graph.embed.weight[:, 9:]).any()
     with pytest.raises(WeightsError, match="made for another network"):
         load_learner(SETTINGS.sac, dataclasses.replace(TINY, layers=2), path)
 

@@ -34,6 +34,7 @@ class Observation(eqx.Module):
     token_site: Int32[Array, "*batch N L 2"]
     """The node that a sighting is fused with; -1 where none of the robot's own nodes is near."""
     site: Int32[Array, "*batch 2"]
+    base: Int32[Array, "*batch 2"]
     heading_bin: Int32[Array, "*batch K H"]
     action_mask: Bool[Array, "*batch K H"]
     number: Int32[Array, "*batch"]
@@ -209,6 +210,7 @@ def observe(config: Config, view: LocalView) -> Observation:
         token_mask=view.sightings.seen,
         token_site=jnp.where(view.sightings.seen[..., None], token_site, -1),
         site=view.site,
+        base=view.base,
         heading_bin=view.candidates.heading_bin,
         action_mask=jnp.broadcast_to(view.candidates.mask[:, None], shape),
         number=view.number,

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Float32
 
 from decmarvel.learning.layers import Linear
 from decmarvel.learning.networks import (
+    IDENTITY_FEATURES,
     PLAIN,
     ActionEncoder,
     Compute,
@@ -18,6 +19,7 @@ from decmarvel.learning.networks import (
     GraphEncoder,
     NetworkConfig,
     TokenEncoder,
+    with_bearings,
 )
 from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
 from decmarvel.types import Key
@@ -65,7 +67,7 @@ class Actor(eqx.Module):
 
     def __init__(self, key: Key, config: NetworkConfig):
         keys = jax.random.split(key, 7)
-        self.graph = GraphEncoder(keys[0], config)
+        self.graph = GraphEncoder(keys[0], config, IDENTITY_FEATURES * config.identity)
         self.tokens = TokenEncoder(keys[1], config) if config.trajectories else None
         self.fusion = Fusion(keys[2], config) if config.trajectories else None
         self.context = Context(keys[3], config)
@@ -79,7 +81,8 @@ class Actor(eqx.Module):
         decide = partial(self.decide, compute=compute)
         for _ in nodes.mask.shape[:-1]:
             decide = jax.vmap(decide)
-        return decide(nodes, self.graph(nodes, compute), situation)
+        read = with_bearings(nodes, situation) if self.config.identity else nodes
+        return decide(nodes, self.graph(read, compute), situation)
 
     def decide(
         self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN

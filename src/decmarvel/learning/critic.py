@@ -8,7 +8,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32
 
 from decmarvel.learning.layers import Linear
-from decmarvel.learning.networks import PLAIN, ActionEncoder, Compute, Context, GraphEncoder, NetworkConfig
+from decmarvel.learning.networks import (
+    IDENTITY_FEATURES,
+    PLAIN,
+    ActionEncoder,
+    Compute,
+    Context,
+    GraphEncoder,
+    NetworkConfig,
+    with_bearings,
+)
 from decmarvel.learning.nodes import Nodes, Situation
 from decmarvel.learning.privileged_nodes import PRIVILEGED_FEATURES
 from decmarvel.types import Key
@@ -46,7 +55,7 @@ class Critic(eqx.Module):
 
     def __init__(self, key: Key, config: NetworkConfig):
         keys = jax.random.split(key, 5)
-        self.graph = GraphEncoder(keys[0], config, PRIVILEGED_FEATURES)
+        self.graph = GraphEncoder(keys[0], config, PRIVILEGED_FEATURES + IDENTITY_FEATURES * config.identity)
         self.context = Context(keys[1], config)
         self.action = ActionEncoder(keys[2], config)
         self.pre, self.post = ValueHead(keys[3], config.width), ValueHead(keys[4], config.width)
@@ -57,7 +66,8 @@ class Critic(eqx.Module):
         judge = self.judge
         for _ in nodes.mask.shape[:-1]:
             judge = jax.vmap(judge)
-        return judge(nodes, self.graph(nodes, compute), situation)
+        read = with_bearings(nodes, situation) if self.config.identity else nodes
+        return judge(nodes, self.graph(read, compute), situation)
 
     def judge(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float32[Array, "2 K H"]:
         """The values of one robot whose graph is encoded."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.critic import Critic
@@ -49,9 +50,9 @@ def load_learner(settings: SacSettings, network: NetworkConfig, path: Path) -> L
 
 def with_identity(known: Network, like: Network) -> Network:
     """A network that also reads what a robot knows of itself, and makes nothing of it yet."""
-    wider = jax.tree.unflatten(jax.tree.structure(like), jax.tree.leaves(known))
-    budget, wanted = known.context.budget, like.context.budget
-    assert budget is not None
-    assert wanted is not None
-    more = wanted.weight.shape[1] - budget.weight.shape[1]
-    return eqx.tree_at(lambda n: n.context.budget.weight, wider, jnp.pad(budget.weight, ((0, 0), (0, more))))
+
+    def grown(leaf: Array, wanted: Array) -> Array:
+        return jnp.pad(leaf, [(0, more - has) for has, more in zip(leaf.shape, wanted.shape, strict=True)])
+
+    leaves = map(grown, jax.tree.leaves(known), jax.tree.leaves(like))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -21,6 +21,8 @@ from decmarvel.types import Key
 HISTOGRAM_SCALE = 8.0
 TOKEN_FEATURES = 5
 BUDGET_FEATURES = 4
+IDENTITY_FEATURES = 2
+"""Of a node, with the extension `identity`."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class NetworkConfig:
     token_feed: int = 256
     heading_width: int = 32
     identity: bool = False
-    """An extension: the robot also reads its own number and the size of its team."""
+    """An extension: the robot also reads its own number, the size of its team, and which nodes lie its way."""
     features: int = NODE_FEATURES
     """So many of a node's features are read, the first ones of Eq. 5. This and the next five: for the predecessor."""
     gated: bool = True
@@ -254,11 +256,22 @@ class Context(eqx.Module):
         return self.join(jnp.concatenate([here, self.budget(known.astype(z.dtype))]))
 
 
-def identity(situation: Situation) -> Float32[Array, "3"]:
+def identity(situation: Situation) -> Float32[Array, "*n 3"]:
     """What a robot knows of itself before take-off: its number, as an angle, and the size of its team."""
     share = 1 / jnp.maximum(situation.team_size, 1).astype(jnp.float32)
     angle = 2 * np.pi * situation.number.astype(jnp.float32) * share
-    return jnp.stack([jnp.cos(angle), jnp.sin(angle), share])
+    return jnp.stack([jnp.cos(angle), jnp.sin(angle), share], axis=-1)
+
+
+def with_bearings(nodes: Nodes, situation: Situation) -> Nodes:
+    """Two more features: the bearing of a node from the base, relative to the robot's own angle, as a unit vector."""
+    away = (nodes.site - situation.base[..., None, :]).astype(jnp.float32)
+    length = jnp.maximum(jnp.sqrt((away**2).sum(axis=-1)), 1.0)
+    own = identity(situation)[..., None, :]
+    along = (away[..., 1] * own[..., 0] + away[..., 0] * own[..., 1]) / length
+    across = (away[..., 0] * own[..., 0] - away[..., 1] * own[..., 1]) / length
+    more = jnp.stack([along, across], axis=-1)
+    return eqx.tree_at(lambda n: n.features, nodes, jnp.concatenate([nodes.features, more], axis=-1))
 
 
 class ActionEncoder(eqx.Module):

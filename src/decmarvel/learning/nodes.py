@@ -30,6 +30,7 @@ class Situation(eqx.Module):
     """An observation without its lattice: the robot's own place, budget and actions, and what it saw of others."""
 
     site: Int32[Array, "*batch 2"]
+    base: Int32[Array, "*batch 2"]
     budget: Float32[Array, "*batch 4"]
     heading_bin: Int32[Array, "*batch K H"]
     action_mask: Bool[Array, "*batch K H"]
@@ -48,6 +49,7 @@ def situation(observation: Observation) -> Situation:
     sensed = observation.sensed.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=False)
     return Situation(
         site=observation.site,
+        base=observation.base,
         budget=observation.budget,
         heading_bin=observation.heading_bin,
         action_mask=observation.action_mask,

@@ -40,6 +40,7 @@ class Snapshot(eqx.Module):
     sensed: UInt8[Array, "*batch K bytes"]
     """Bits: the headings that were sensed at the candidates."""
     here: UInt8[Array, "*batch 2"]
+    base: UInt8[Array, "*batch 2"]
     budget: Float32[Array, "*batch 4"]
     heading_bin: UInt8[Array, "*batch K H"]
     action_mask: UInt32[Array, "*batch"]
@@ -112,6 +113,7 @@ def encode(
         histogram=nodes.histogram,
         sensed=jnp.packbits(around.sensed, axis=-1),
         here=observation.site.astype(jnp.uint8),
+        base=observation.base.astype(jnp.uint8),
         budget=observation.budget,
         heading_bin=observation.heading_bin.astype(jnp.uint8),
         action_mask=(observation.action_mask[:, 0].astype(jnp.uint32) << slots).sum(dtype=jnp.uint32),
@@ -152,6 +154,7 @@ def own_situation(config: Config, snapshot: Snapshot) -> Situation:
     allowed = (snapshot.action_mask >> jnp.arange(SLOTS, dtype=jnp.uint32)) & 1 == 1
     return Situation(
         site=snapshot.here.astype(jnp.int32),
+        base=snapshot.base.astype(jnp.int32),
         budget=snapshot.budget,
         heading_bin=snapshot.heading_bin.astype(jnp.int32),
         action_mask=jnp.broadcast_to(allowed[:, None], snapshot.heading_bin.shape),
