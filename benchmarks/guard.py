@@ -56,7 +56,7 @@ def hunt(
     def advance(carry: tuple[Flight, jax.Array, jax.Array]) -> tuple[Flight, jax.Array, jax.Array]:
         flight, shared, grew = carry
         before = flight.state.robots
-        flight, move = decide(config, planner, flight)
+        flight, move, _ = decide(config, planner, flight)
         active = move.mode <= RETURNING
         same = (
             (move.target[:, None] == move.target[None]).all(-1)

@@ -29,7 +29,7 @@ def begin(config, planner, key, world, fleet):
 
 @partial(jax.jit, static_argnums=(0, 1))
 def advance(config, planner, flight):
-    return decide(config, planner, flight)
+    return decide(config, planner, flight)[:2]
 
 
 def fleet_of(budgets_m, fail_steps=None) -> Fleet:
@@ -200,7 +200,7 @@ def test_nobody_is_left_behind(planner, noise):
     step = jax.jit(jax.vmap(lambda flight: decide(config, PLANNERS[planner], flight)))
     for _ in range(400):
         before = np.asarray(flight.state.robots.site)
-        flight, move = step(flight)
+        flight, move, _ = step(flight)
         active, targets = np.asarray(move.mode) <= RETURNING, np.asarray(move.target)
         same = (targets[:, :, None] == targets[:, None, :]).all(axis=-1) & active[:, :, None] & active[:, None, :]
         waiting = (targets == before).all(axis=-1)

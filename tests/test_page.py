@@ -7,12 +7,17 @@ import shutil
 import zlib
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from playwright.sync_api import sync_playwright
 
 from decmarvel.cli import main
+from decmarvel.geometry import SLOT_OFFSETS
+from decmarvel.learning.actor import Actor
+from decmarvel.learning.networks import NetworkConfig
+from decmarvel.learning.weights import Card, save_weights
 from decmarvel.page import contents, pack
 from decmarvel.recording import load_recording
 from decmarvel.sight import frontiers
@@ -40,7 +45,14 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     found = load_recording(folder / "other" / "mission.npz")
     (folder / "elsewhere").mkdir()
     dataclasses.replace(found, map_id="one room").save(folder / "elsewhere" / "mission.npz")
-    return {name: folder / name for name in ("broken", "other", "elsewhere")}
+    network = NetworkConfig(
+        width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8
+    )
+    save_weights(folder / "tiny.safetensors", Actor(jax.random.key(5), network), Card("actor", network, 0, 0.0))
+    team = ["--robots", 2, "--budget", 200, "--planner", "dec-marvel", "--weights", folder / "tiny.safetensors"]
+    command = ["explore", "--map", folder / "two rooms.npy", *team, "--quiet", "--out", folder / "learned"]
+    assert main([str(word) for word in command]) == 0
+    return {name: folder / name for name in ("broken", "other", "elsewhere", "learned")}
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +254,38 @@ def test_two_missions_stay_in_step(watch):
     page.wait_for_function("view.time > 12")
     first, second = page.evaluate("view.panes.map((pane) => pane.time())")
     assert first == second
+
+
+@in_browser
+def test_candidates_of_the_learned_planner(watch, runs):
+    recording = load_recording(runs["learned"] / "mission.npz")
+    page = watch("learned")
+    assert page.locator("#thoughts").is_hidden(), "nobody is selected"
+    seek(page, 3)
+    before = stage(page)
+    page.keyboard.press("2")
+    assert stage(page) != before
+    rows = page.locator("#thoughts li")
+    shares = [int(text.rstrip("%")) for text in rows.locator("span:nth-child(2)").all_inner_texts()]
+    assert shares == [int(share / 100 + 0.5) for share in recording.thoughts[3, 1, :, 2]]
+    assert page.locator("#thoughts li.done").count() == 1
+    slot, where = recording.thoughts[3, 1, 0, 0] // 3, rows.first.inner_text()
+    dy, dx = SLOT_OFFSETS[slot]
+    assert f"{round(4 * np.hypot(dy, dx))} m" in where
+    assert (("north" in where.split(",")[0]), ("south" in where.split(",")[0])) == (dy > 0, dy < 0) or abs(
+        dx
+    ) == 2 * abs(dy)
+    seek(page, recording.decisions)
+    assert rows.count() == 0
+    assert "Nothing to decide" in page.inner_text("#thoughts")
+
+
+@in_browser
+def test_other_planners_have_no_candidates_to_show(watch):
+    page = watch("broken")
+    page.keyboard.press("1")
+    settle(page)
+    assert page.locator("#thoughts").is_hidden()
 
 
 @in_browser

@@ -4,8 +4,10 @@ import dataclasses
 import json
 import re
 import subprocess
+from zipfile import ZipFile
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from imageio_ffmpeg import get_ffmpeg_exe
@@ -16,12 +18,13 @@ from decmarvel.config import Config, Noise
 from decmarvel.environment import Fleet
 from decmarvel.film import UNSEEN, Artist, FilmError, count_frames, write_film
 from decmarvel.footprints import done, draw_footprints, sensed
-from decmarvel.mission import decide, moment, outcome, take_off
+from decmarvel.learning.policy import LearnedPlanner
+from decmarvel.mission import consider, decide, moment, outcome, take_off
 from decmarvel.planners import PLANNERS
 from decmarvel.recording import VERSION, Recorder, RecordingError, load_recording
 from decmarvel.replay import beliefs, beliefs_after
 from decmarvel.story import NEVER, tell
-from decmarvel.types import FREE, UNKNOWN
+from decmarvel.types import FREE, UNKNOWN, Proposal
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
@@ -59,8 +62,8 @@ def flown() -> Flown:
     about = {"planner": "nearest", "seed": 3, "first": jax.device_get(moment(flight.state))}
     recorder = Recorder(CONFIG, building, world, fleet, **about)
     while not recorder.landed:
-        flight, move = go_on(flight)
-        recorder.add(*jax.device_get((move, moment(flight.state))))
+        flight, *news = go_on(flight)
+        recorder.add(*jax.device_get((*news, moment(flight.state))))
         states.append(flight.state)
     known = [np.asarray(state.robots.belief) for state in states]
     return Flown(recorder, building, known, states, outcome(CONFIG, flight.state))
@@ -158,7 +161,7 @@ def test_cells_lie_in_the_map_frame(flown):
 
 def test_partial_without_a_decision(flown, tmp_path):
     recorder = object.__new__(Recorder)
-    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:1], _moves=[])
+    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:1], _moves=[], _thoughts=[])
     recorder.recording(complete=False).save(tmp_path / "partial.npz")
     partial = load_recording(tmp_path / "partial.npz")
     assert not partial.complete
@@ -204,16 +207,56 @@ def test_truncated(saved, share):
     assert_refused(saved, "damaged", "fly the mission again")
 
 
-def test_flipped_bit(saved):
-    content = bytearray(saved.read_bytes())
-    content[len(content) // 3] ^= 0x10
-    saved.write_bytes(content)
-    assert_refused(saved, "damaged")
+def test_flipped_bit(flown, saved):
+    """In the middle of any array: noticed, unless the array is the same nevertheless (a run copied from elsewhere)."""
+    good, refused = saved.read_bytes(), 0
+    with ZipFile(saved) as archive:
+        entries = archive.infolist()
+        ends = [*(entry.header_offset for entry in entries[1:]), archive.start_dir]
+    for entry, end in zip(entries, ends, strict=True):
+        content = bytearray(good)
+        content[end - entry.compress_size // 2] ^= 0x10
+        saved.write_bytes(content)
+        try:
+            assert same(load_recording(saved), flown.recording)
+        except RecordingError:
+            assert_refused(saved, "damaged")
+            refused += 1
+    assert refused > 10
 
 
 def test_newer(saved):
     rewrite(saved, lambda header: header.update(format_version=VERSION + 1, package_version="9.0"))
     assert_refused(saved, f"format {VERSION + 1}", "9.0", "update decmarvel")
+
+
+def test_older(flown, saved):
+    """Format 1 had no thoughts, and all the rest."""
+    rewrite(saved, lambda header: header.update(format_version=1), drop="thoughts")
+    assert same(load_recording(saved), flown.recording)
+    rewrite(saved, lambda header: header.update(format_version=0))
+    assert_refused(saved, "format 0", "record the mission again")
+
+
+def test_thoughts_are_the_most_probable_candidates(flown, tmp_path):
+    key_score, key_heading = jax.random.split(jax.random.key(1))
+    score = jax.nn.log_softmax(3 * jax.random.normal(key_score, (3, 75)))
+    heading = jax.random.randint(key_heading, (3, 75), 0, 360)
+    proposals = Proposal(score.reshape(3, 25, 3), heading.reshape(3, 25, 3), jnp.zeros(3, jnp.int32))
+    planner = LearnedPlanner.__new__(LearnedPlanner)
+    thought = jax.device_get(consider(planner, proposals, jnp.array([True, False, True])))
+    recorder = object.__new__(Recorder)
+    parts = {name: value[:1] for name, value in flown.recorder.__dict__.items() if name == "_moves"}
+    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:2], _thoughts=[thought], **parts)
+    recorder.recording(complete=False).save(tmp_path / "thoughtful.npz")
+    found = load_recording(tmp_path / "thoughtful.npz").thoughts[0]
+    for robot in range(3):
+        best = sorted(range(75), key=lambda candidate: -float(score[robot, candidate]))[:5]
+        assert found[robot, :, 0].tolist() == best
+        assert found[robot, :, 1].tolist() == [int(heading[robot, candidate]) for candidate in best]
+        shares = [float(np.exp(score[robot, candidate])) * (robot != 1) for candidate in best]
+        np.testing.assert_allclose(found[robot, :, 2], 1e4 * np.array(shares), atol=0.51)
+    assert flown.recording.thoughts.shape == (flown.recording.decisions, 3, 0, 3), "others know no probabilities"
 
 
 def test_inner_contradictions(saved):

@@ -12,9 +12,12 @@ from decmarvel.environment import Fleet, reset, step, views
 from decmarvel.planners.base import Memory, Planner, propose_all
 from decmarvel.progress import cumulative_overlap, mean_overlap
 from decmarvel.radio import share
-from decmarvel.types import EXPLORING, FAILED, HOME, Key, Move, Scalar, State, World
+from decmarvel.types import EXPLORING, FAILED, HOME, Key, Move, Proposal, Scalar, State, Thought, World
 
-T = TypeVar("T", Move, "Moment")
+T = TypeVar("T", Move, Thought, "Moment")
+
+CONSIDERED = 5
+"""Candidates of a thought."""
 
 
 class Outcome(eqx.Module):
@@ -59,6 +62,8 @@ class Log(eqx.Module):
     """Row 0 is the take-off, row t the team after decision t."""
     moves: Move
     """Row t leads from row t of the moments to row t + 1."""
+    thoughts: Thought
+    """Behind the moves."""
 
 
 class Flight(eqx.Module):
@@ -78,8 +83,8 @@ def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fl
     return Flight(state, memory, key_flight)
 
 
-def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move]:
-    """One decision of everybody."""
+def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move, Thought]:
+    """One decision of everybody, and what they thought of it."""
     key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
     count = flight.state.robots.mode.shape[0]
     keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(count))
@@ -88,7 +93,20 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     state, move = step(config, key_step, flight.state, proposals)
     if planner.communicates:
         state = share(config, flight.state.robots.site, state)
-    return Flight(state, memory, flight.key), move
+    return Flight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
+
+
+def considered(planner: Planner) -> int:
+    """How many candidates its thoughts have."""
+    return CONSIDERED if planner.weighs else 0
+
+
+def consider(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> Thought:
+    """The most probable of all candidates."""
+    scores, headings = (leaf.reshape(len(leaf), -1) for leaf in (proposals.score, proposals.heading))
+    score, choice = jax.lax.top_k(scores, considered(planner))
+    heading = jnp.take_along_axis(headings, choice, axis=1)
+    return Thought(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
 
 
 def fly(config: Config, planner: Planner, flight: Flight, max_decisions: Scalar | int) -> Flight:
@@ -133,13 +151,18 @@ def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) ->
     def go_on(carry: tuple[Flight, Log]) -> tuple[Flight, Log]:
         flight, log = carry
         before = flight.state.step
-        flight, move = decide(config, planner, flight)
-        return flight, Log(put(log.moments, before + 1, moment(flight.state)), put(log.moves, before, move))
+        flight, move, thought = decide(config, planner, flight)
+        return flight, Log(
+            put(log.moments, before + 1, moment(flight.state)),
+            put(log.moves, before, move),
+            put(log.thoughts, before, thought),
+        )
 
     first, count = moment(flight.state), flight.state.robots.mode.shape[0]
     moments = jax.tree.map(lambda row: jnp.zeros((length + 1, *row.shape), row.dtype), first)
     moves = Move(empty(length, count, 2), empty(length, count), empty(length, count), empty(length, count))
-    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves)))
+    thoughts = Thought(*(jnp.zeros((length, count, considered(planner)), kind) for kind in (int, int, float)))
+    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, thoughts)))
 
 
 def outcome(config: Config, state: State) -> Outcome:

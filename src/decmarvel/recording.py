@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import jax
 import numpy as np
@@ -16,12 +17,13 @@ from decmarvel.config import Config, Noise
 from decmarvel.environment import NEVER, Fleet
 from decmarvel.files import write_whole
 from decmarvel.mission import Log, Moment
-from decmarvel.types import RETURNING, Move, World
+from decmarvel.types import RETURNING, Move, Thought, World
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import placement
 
 FORMAT = "decmarvel-mission"
-VERSION = 1
+VERSION = 2
+"""1 had no thoughts."""
 _DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
     "free": (np.uint8, ("packed",)),
     "start": (np.int16, (2,)),
@@ -35,9 +37,12 @@ _DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
     "move_mode": (np.uint8, ("decisions", "robots")),
     "move_heading": (np.int16, ("decisions", "robots")),
     "move_choice": (np.int16, ("decisions", "robots")),
-    "sightings": (np.int32, ("sightings", 6)),
+    "sightings": (np.int32, ("any", 6)),
+    "thoughts": (np.int16, ("decisions", "robots", "any", 3)),
 }
 """Type and shape of every array in the file."""
+PARTS = 10_000
+"""Of a probability."""
 _FROM_HEADER = ("config", "planner", "seed", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete")
 
 
@@ -81,6 +86,8 @@ class Recording:
     move_choice: Int16[np.ndarray, "T N"]
     sightings: Int32[np.ndarray, "M 6"]
     """Decision (1 for the first), observer, teammate, cell y, cell x, heading."""
+    thoughts: Int16[np.ndarray, "T N C 3"]
+    """Of the most probable candidates, best first: slot * 3 + heading, degrees, probability in ten-thousandths."""
 
     @property
     def robots(self) -> int:
@@ -155,16 +162,18 @@ class Recorder:
         }
         self.moments = [first]
         self._moves: list[Move] = []
+        self._thoughts: list[Thought] = []
 
-    def add(self, move: Move, now: Moment) -> None:
-        """One decision: what everybody did, and how things are after it."""
+    def add(self, move: Move, thought: Thought, now: Moment) -> None:
+        """One decision: what everybody did, what they thought, and how things are after it."""
         self._moves.append(move)
+        self._thoughts.append(thought)
         self.moments.append(now)
 
     def add_all(self, log: Log, decisions: int) -> None:
         """All decisions of a mission that was flown in one go; its take-off is known already."""
         for t in range(decisions):
-            self.add(_at(log.moves, t), _at(log.moments, t + 1))
+            self.add(_at(log.moves, t), _at(log.thoughts, t), _at(log.moments, t + 1))
 
     @property
     def landed(self) -> bool:
@@ -185,6 +194,9 @@ class Recorder:
             **self._fixed,
             **columns,
             sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments)]),
+            thoughts=np.stack([_weighed(thought) for thought in self._thoughts])
+            if self._thoughts
+            else np.zeros((0, robots, 0, 3), np.int16),
             metres_to_99=success_mm / 1000 if success_mm >= 0 else None,
             complete=complete,
         )
@@ -205,6 +217,11 @@ def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
     return np.concatenate([when, pairs, cell, heading[:, None]], axis=1).astype(np.int32)
 
 
+def _weighed(thought: Thought) -> Int16[np.ndarray, "N C 3"]:
+    parts = np.round(PARTS * np.asarray(thought.probability))
+    return np.stack([thought.choice, thought.heading, parts], axis=-1).astype(np.int16)
+
+
 def load_recording(path: str | Path) -> Recording:
     """Read a recorded mission. Whatever is wrong with the file is a `RecordingError` of one line."""
     path = Path(path)
@@ -214,6 +231,10 @@ def load_recording(path: str | Path) -> Recording:
     content = io.BytesIO(path.read_bytes())
     if content.getvalue().startswith(b"PK"):  # an archive
         try:
+            with ZipFile(content) as archive:  # NumPy does not look at checksums
+                if (name := archive.testzip()) is not None:
+                    raise ValueError(f"{name} is not as it was written")
+            content.seek(0)
             with np.load(content, allow_pickle=False) as file:
                 arrays = dict(file)
         except Exception as error:  # damaged archives raise errors of many kinds
@@ -221,12 +242,15 @@ def load_recording(path: str | Path) -> Recording:
     header = _header(path, arrays)
     cells, robots, decisions = header["grid_cells"], header["robots"], header["decisions"]
     sizes = {"robots": robots, "decisions": decisions, "moments": decisions + 1, "packed": -(-cells * cells // 8)}
+    if header["format_version"] == 1:
+        arrays["thoughts"] = np.zeros((decisions, robots, 0, 3), np.int16)
     for name, (kind, shape) in _DIMENSIONS.items():
         if name not in arrays:
             raise _damaged(path, f"no array '{name}'")
         array = arrays[name]
-        wanted = tuple(len(array) if size == "sightings" else sizes.get(str(size), size) for size in shape)
-        if array.dtype != kind or array.shape != wanted:
+        pairs = zip(array.shape, shape, strict=False)
+        wanted = tuple(has if size == "any" else sizes.get(str(size), size) for has, size in pairs)
+        if array.dtype != kind or array.ndim != len(shape) or array.shape != wanted:
             raise _damaged(path, f"array '{name}' is {array.dtype} {array.shape}")
     free = np.unpackbits(arrays["free"], count=cells * cells).reshape(cells, cells).astype(bool)
     fields = {name: header[name] for name in _FROM_HEADER} | {name: arrays[name] for name in _DIMENSIONS}
@@ -241,6 +265,8 @@ def _header(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         version = int(header["format_version"])
     except (KeyError, ValueError, TypeError):
         raise RecordingError(f"{path}: not a recorded mission; give the mission.npz of 'decmarvel explore'") from None
+    if version < 1:
+        raise RecordingError(f"{path}: written in format {version}, which is read no more; record the mission again")
     if version > VERSION:
         news = f"written in format {version} by decmarvel {header.get('package_version')}"
         raise RecordingError(f"{path}: {news}, this is {__version__} and reads up to {VERSION}; update decmarvel")

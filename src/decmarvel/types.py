@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int16, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Float32, Int16, Int32, PRNGKeyArray, UInt8
 from jaxtyping import Key as KeyArray
 
 UNKNOWN, FREE, OCCUPIED = 0, 1, 2
@@ -178,3 +178,12 @@ class Move(eqx.Module):
     mode: Int32[Array, "*batch"]
     choice: Int32[Array, "*batch"]
     """Flat candidate index that was executed; -1 for a hold or a hop home."""
+
+
+class Thought(eqx.Module):
+    """The candidates that a robot found most probable, best first; none by a planner that knows no probabilities."""
+
+    choice: Int32[Array, "*batch C"]
+    heading: Int32[Array, "*batch C"]
+    probability: Float32[Array, "*batch C"]
+    """Zero where the robot had nothing to decide."""

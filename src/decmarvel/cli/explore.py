@@ -187,7 +187,7 @@ class Mission:
         from decmarvel.cli.display import Display
         from decmarvel.mission import Flight, Moment, decide, moment, take_off
         from decmarvel.recording import Recorder
-        from decmarvel.types import Move
+        from decmarvel.types import Move, Thought
 
         config, planner = self.config, self.planner
 
@@ -197,9 +197,9 @@ class Mission:
             return flight, moment(flight.state)
 
         @eqx.filter_jit
-        def go_on(planner: Any, flight: Flight) -> tuple[Flight, Move, Moment]:
-            flight, move = decide(config, planner, flight)
-            return flight, move, moment(flight.state)
+        def go_on(planner: Any, flight: Flight) -> tuple[Flight, Move, Thought, Moment]:
+            flight, move, thought = decide(config, planner, flight)
+            return flight, move, thought, moment(flight.state)
 
         flight, first = begin(planner, jax.random.key(self.seed), self.world, self.fleet)
         now = jax.device_get(first)
@@ -211,8 +211,8 @@ class Mission:
                 if interruption.signal or recorder.landed:
                     break
                 flight, *news = go_on(planner, flight)
-                move, now = jax.device_get(news)
-                recorder.add(move, now)
+                move, thought, now = jax.device_get(news)
+                recorder.add(move, thought, now)
             display.show(len(recorder.moments) - 1, now)
         return recorder, flight.state
 

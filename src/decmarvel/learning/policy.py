@@ -1,6 +1,7 @@
 """The learned planner: an actor behind the interface of every planner."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from decmarvel.types import Key, LocalView, Proposal
 class LearnedPlanner(Planner):
     """Chooses the most probable candidate, or draws one. It never turns home by itself: the guard does that."""
 
+    weighs: ClassVar[bool] = True
     actor: Actor
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)

@@ -20,6 +20,8 @@ class Planner(eqx.Module):
 
     communicates: ClassVar[bool] = False
     """Whether the planner needs a radio. Marked wherever its results are shown."""
+    weighs: ClassVar[bool] = False
+    """Whether its scores are log-probabilities, which recordings keep."""
 
     @abstractmethod
     def start(self, config: Config, sites: int) -> Memory:

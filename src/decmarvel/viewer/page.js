@@ -82,6 +82,18 @@ class Mission {
     return this.anybody;
   }
 
+  // The candidates that a robot weighed in the decision after a moment; none if its planner knows no probabilities.
+  weighed(moment, robot) {
+    const [decisions, , count] = this.thoughts.shape;
+    if (moment >= decisions) return [];
+    const [row, column] = this.site.subarray(2 * (moment * this.robots + robot)), first = (moment * this.robots + robot) * count;
+    return [...Array(count).keys()].map((rank) => {
+      const [choice, heading, parts] = this.thoughts.subarray(3 * (first + rank), 3 * (first + rank) + 3);
+      const [dy, dx] = this.slots[Math.floor(choice / 3)];
+      return { choice, heading, share: parts / 10000, dy, dx, at: this.sitePoint(row + dy, column + dx) };
+    }).filter(({ share }) => share > 0);
+  }
+
   utilityAt(moment) {
     const state = this.utilities;
     if (moment < state.moment) { state.value.fill(0); state.next = 0; }
@@ -151,6 +163,7 @@ class Pane {
     each((robot) => this.drawBase(pen, robot));
     if (view.layers.cameras) each((robot) => this.drawCamera(pen, time, robot));
     if (view.layers.sightings) this.drawSightings(pen, time, chosen);
+    if (chosen !== null) this.drawThoughts(pen, moment, chosen);
     each((robot) => this.drawTarget(pen, time, robot));
     each((robot) => this.drawRobot(pen, time, robot, chosen === robot));
     this.scaleBar(pen, box);
@@ -279,6 +292,26 @@ class Pane {
     const target = mission.at(moment + 1, robot);
     this.line(pen, [mission.pose(time, robot).at, target], { colour: colourOf(robot), width: 1.5, dash: [3, 3] });
     this.ring(pen, target, 4, colourOf(robot), 2);
+  }
+
+  drawThoughts(pen, moment, robot) {  // an arrow for each candidate: where it would look from there, as long as it is probable
+    for (const { at, heading, share } of this.mission.weighed(moment, robot)) {
+      const [x, y] = this.place(at), angle = (-heading * Math.PI) / 180, length = 10 + 26 * Math.sqrt(share);
+      pen.save();
+      pen.translate(x, y);
+      pen.rotate(angle);
+      Object.assign(pen, { strokeStyle: ink("--accent"), fillStyle: ink("--accent"), lineWidth: 3, globalAlpha: 0.35 + 0.65 * share });
+      pen.beginPath();
+      pen.moveTo(0, 0);
+      pen.lineTo(length - 6, 0);
+      pen.stroke();
+      pen.beginPath();
+      pen.moveTo(length, 0);
+      pen.lineTo(length - 9, 5);
+      pen.lineTo(length - 9, -5);
+      pen.fill();
+      pen.restore();
+    }
   }
 
   drawRobot(pen, time, robot, chosen) {
@@ -501,6 +534,7 @@ const view = {
       truth: "The building as it is.",
     }[this.whose];
     drawTeam();
+    drawThoughts();
   },
 };
 
@@ -518,6 +552,30 @@ function drawTeam() {
     row.querySelector("i").style.width = `${(100 * left) / most}%`;
     row.querySelector("b").style.left = `${(100 * home) / most}%`;
   }
+}
+
+const WINDS = ["east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east"];
+const wind = (degrees) => WINDS[Math.round((((degrees % 360) + 360) % 360) / 45) % 8];
+
+function drawThoughts() {
+  const [mission] = view.missions, moment = Math.floor(view.time + 1e-6), box = $("thoughts");
+  box.hidden = view.robot === null || view.robot >= mission.robots || !mission.thoughts.shape[2];
+  if (box.hidden) return;
+  const weighed = mission.weighed(moment, view.robot), done = moment < mission.last ? mission.of("move_choice", moment, view.robot) : -1;
+  box.querySelector("h2").textContent = `What robot ${view.robot + 1} would do next`;
+  box.querySelector("ol").replaceChildren(...weighed.map(({ choice, heading, share, dy, dx }) => {
+    const metres = Math.hypot(dy, dx) * mission.stride * mission.cell_m, way = wind((Math.atan2(dy, dx) * 180) / Math.PI);
+    const row = document.createElement("li"), [words, percent] = [document.createElement("span"), document.createElement("span")];
+    words.textContent = `${metres ? `${metres.toFixed(0)} m ${way}` : "stay"}, look ${wind(heading)}`;
+    percent.textContent = `${(100 * share).toFixed(0)}%`;
+    const bar = document.createElement("i");
+    bar.style.width = `${100 * share}%`;
+    row.classList.toggle("done", choice === done);
+    row.append(words, percent, bar);
+    return row;
+  }));
+  const rest = 1 - weighed.reduce((sum, { share }) => sum + share, 0);
+  box.querySelector("p").textContent = weighed.length ? `Other candidates: ${(100 * Math.max(0, rest)).toFixed(0)}%. Bold: what it did.` : "Nothing to decide.";
 }
 
 function build() {
