@@ -41,6 +41,7 @@ DATA_FLOW = [
     "figures",
     "footprints",
     "film",
+    "mcap_export",
     "pettingzoo",
     "trials",
     "rows",

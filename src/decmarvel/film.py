@@ -15,6 +15,7 @@ from decmarvel.canvas import FAINT, FLOOR, GROUND, INK, WALL
 from decmarvel.figures import CROSSING, ROBOT_COLOURS
 from decmarvel.files import put_whole
 from decmarvel.planners import label
+from decmarvel.recording import Recording
 from decmarvel.story import Story
 from decmarvel.types import ABSENT, FAILED, RETURNING
 
@@ -29,6 +30,18 @@ _SIDES = {".mp4": 1000, ".gif": 520}
 
 class FilmError(ValueError):
     """A film that cannot be made. The message is one line that names the fix."""
+
+
+def view(recording: Recording, cell: Float[np.ndarray, "2"], heading: float) -> Float[np.ndarray, "corners 2"]:
+    """Outline of what a camera has in view, up to the walls, in cells; it begins with the camera."""
+    config, free = recording.config, recording.free
+    angles = np.radians(heading + np.linspace(-config.fov_deg / 2, config.fov_deg / 2, 61))
+    lengths = np.arange(0, config.sensor_radius_cells, 0.5)
+    rays = cell + lengths[None, :, None] * np.stack([np.sin(angles), np.cos(angles)], axis=-1)[:, None]
+    inside = np.clip(np.rint(rays).astype(int), 0, len(free) - 1)
+    wall = ~free[inside[..., 0], inside[..., 1]]
+    reach = np.where(wall.any(axis=1), wall.argmax(axis=1), len(lengths) - 1)
+    return np.concatenate([cell[None], rays[np.arange(len(rays)), reach]])
 
 
 class Artist:
@@ -105,15 +118,7 @@ class Artist:
         )
 
     def _camera(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int) -> None:
-        config, free = self.story.recording.config, self.story.recording.free
-        cell, heading = self.pose(time, robot)
-        angles = np.radians(heading + np.linspace(-config.fov_deg / 2, config.fov_deg / 2, 61))
-        lengths = np.arange(0, config.sensor_radius_cells, 0.5)
-        rays = cell + lengths[None, :, None] * np.stack([np.sin(angles), np.cos(angles)], axis=-1)[:, None]
-        inside = np.clip(np.rint(rays).astype(int), 0, len(free) - 1)
-        wall = ~free[inside[..., 0], inside[..., 1]]
-        reach = np.where(wall.any(axis=1), wall.argmax(axis=1), len(lengths) - 1)
-        edge = self.points(np.concatenate([cell[None], rays[np.arange(len(rays)), reach]]))
+        edge = self.points(view(self.story.recording, *self.pose(time, robot)))
         pen.polygon(
             [tuple(point) for point in edge], fill=(*self.colours[robot], 60), outline=(*self.colours[robot], 150)
         )

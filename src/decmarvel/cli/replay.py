@@ -17,10 +17,14 @@ def replay(
         Path | None, typer.Option(metavar="FILE", help="Where the page goes. (default: RUN/replay.html)")
     ] = None,
     film: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Make a film instead: .mp4 (needs decmarvel[film]) or .gif.")
+        Path | None, typer.Option(metavar="FILE", help="Make a film instead: .mp4 (needs decmarvel\\[film]) or .gif.")
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Draw figures for a paper instead, as PDF and SVG.")
+    ] = None,
+    mcap: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write ROS 2 messages instead, for Foxglove: .mcap (decmarvel\\[mcap])."),
     ] = None,
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page, where there is a browser.")] = True,
 ) -> None:
@@ -45,16 +49,24 @@ def replay(
     first, last = recordings[0], recordings[-1]
     if first.map_id != last.map_id or first.free.shape != last.free.shape or (first.free != last.free).any():
         raise complain("OTHER", f"{last.map_id} is not the map of the first mission, {first.map_id}; choose another")
-    instead = film is not None or figures is not None
+    options = {"--film": film, "--figures": figures, "--mcap": mcap}
+    instead = [option for option, path in options.items() if path is not None]
     if instead and (beside is not None or out is not None):
-        what = "--film" if film is not None else "--figures"
-        raise complain(what, "is made of one mission, instead of a page; leave OTHER and --out away")
+        raise complain(instead[0], "is made of one mission, instead of a page; leave OTHER and --out away")
     page = None if instead else out or paths[0].parent / "replay.html"
     if film is not None:
         film_kind(film)
         make_folder("--film", film.parent)
     if figures is not None:
         make_folder("--figures", figures)
+    if mcap is not None:
+        if mcap.suffix.lower() != ".mcap":
+            raise complain("--mcap", f"{mcap}: MCAP files end in .mcap; name the file so")
+        try:
+            from decmarvel.mcap_export import write_mcap
+        except ImportError as error:
+            raise complain("--mcap", str(error)) from None
+        make_folder("--mcap", mcap.parent)
     if page is not None:
         make_folder("--out", page.parent)
     enable_compilation_cache()
@@ -73,6 +85,10 @@ def replay(
                 draw_coverage(first, figures / f"coverage.{kind}")
                 draw_footprints(stories[0], figures / f"footprints.{kind}")
             written += sorted(figures.glob("*.*"))
+        if mcap is not None:
+            told = bar.add_task("Messages", total=first.decisions + 1)
+            write_mcap(stories[0], mcap, lambda: bar.advance(told))
+            written.append(mcap)
         if page is not None:
             write_page(stories, page)
             written.append(page)
