@@ -171,8 +171,9 @@ class Recorder:
         """Whether nobody is in the air any more."""
         return bool((self.moments[-1].mode > RETURNING).all())
 
-    def recording(self, complete: bool) -> Recording:
-        moments, moves, robots = self.moments, self._moves, len(self.moments[0].mode)
+    def recording(self, complete: bool, first: int = 0) -> Recording:
+        """The mission so far, or of it only the moments from `first` on, with the moves that led to them."""
+        moments, moves, robots = self.moments[first:], self._moves[max(0, first - 1) :], len(self.moments[0].mode)
         success_mm = int(moments[-1].success_mm)
         columns: dict[str, Any] = {
             name: np.stack([getattr(moment, name) for moment in moments]).astype(_DIMENSIONS[name][0])
@@ -184,7 +185,7 @@ class Recorder:
         return Recording(
             **self._fixed,
             **columns,
-            sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments)]),
+            sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments, first)]),
             metres_to_99=success_mm / 1000 if success_mm >= 0 else None,
             complete=complete,
         )
