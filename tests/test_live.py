@@ -226,7 +226,7 @@ def test_nobody_has_to_watch(rooms, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("decmarvel.cli.browser.PATIENCE_S", 0.1)
     monkeypatch.setattr("decmarvel.cli.browser.open_page", lambda address: None)
     assert main(arguments) == 0
-    assert "Nobody came for the page" in capsys.readouterr().out
+    assert "No page was there for the end" in capsys.readouterr().out
     assert (tmp_path / "replay.html").is_file()
     assert main([*arguments, "--quiet"]) == 2
     assert "--watch" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def see_out(console: "Console", live: "Live", patient: bool) -> None:
         if live.wait(PATIENCE_S if patient else 0.0):
             console.print("The page has all of the mission, and stays in the browser.")
         elif patient:
-            console.print("Nobody came for the page; replay.html is the same.")
+            console.print("No page was there for the end; replay.html is the same.")
     except KeyboardInterrupt:
         console.print("Ended. A page that is open stays in the browser; replay.html is the same.")
     finally:

@@ -81,8 +81,8 @@ def explore(
     Writes summary.json, mission.npz (the record, see docs/recording.md), mission.png and coverage.png.
     Ctrl-C ends the mission early and still writes them.
 
-    With --watch the mission has a page, which only this machine can open; its address is printed. Look back at any
-    time, at the team's map or at one robot's. Nobody has to look: the mission does not wait.
+    With --watch the mission has a page, which only this machine can open; its address is printed.
+    Nobody has to look: the mission does not wait.
     """
     with _until_interrupted() as interruption:
         if map is not None and (map_seed is not None or family is not None):
