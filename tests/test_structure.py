@@ -37,6 +37,7 @@ DATA_FLOW = [
     "replay",
     "story",
     "page",
+    "live",
     "canvas",
     "figures",
     "footprints",

@@ -1,4 +1,8 @@
-"""One self-contained page to watch missions on: no network, no server, opens from disk."""
+"""The page to watch missions on. As a file it is self-contained: no network, no server, opens from disk.
+
+A mission in the air is told to the page in pieces (live.py): the take-off is in it, and each moment is news of the
+same kind.
+"""
 
 import base64
 import json
@@ -13,28 +17,37 @@ import numpy as np
 from decmarvel.files import write_whole
 from decmarvel.geometry import SLOT_OFFSETS
 from decmarvel.planners import label
-from decmarvel.story import Story
+from decmarvel.story import NEVER, Story
 from decmarvel.types import MODE_NAMES
 
 VIEWER = Path(__file__).parent / "viewer"
+SINCE = ("known_at", "node_at", "edge_at")
+"""Arrays that say since when something is known; news of them are places. The others grow, a row or more a moment."""
+FIXED = ("free", "base")
+"""Arrays that are there from the beginning."""
 
 
 def write_page(stories: Sequence[Story], path: str | Path) -> None:
     """Missions of the same map, side by side and in step; usually one."""
+    text = compose(stories).encode()
+    write_whole(path, lambda file: file.write(text))
+
+
+def compose(stories: Sequence[Story], more: str = "") -> str:
+    """The text of a page. It asks for what comes after its stories at the address `more`, if there is one."""
     headline = " and ".join(describe(story) for story in stories)
-    missions = [
-        f'<script type="application/octet-stream" class="mission">{pack(*contents(s))}</script>' for s in stories
-    ]
+    address = f' data-more="{escape(more)}"' if more else ""
+    begin = f'<script type="application/octet-stream" class="mission"{address}>'
     parts = {
         "{{title}}": escape(f"{headline} · {stories[0].recording.map_id}"),
         "{{style}}": (VIEWER / "page.css").read_text(),
         "{{script}}": (VIEWER / "page.js").read_text(),
-        "{{missions}}": "\n".join(missions),
+        "{{missions}}": "\n".join(f"{begin}{pack(*contents(story))}</script>" for story in stories),
     }
     page = (VIEWER / "page.html").read_text()
     for place, text in parts.items():
         page = page.replace(place, text)
-    write_whole(path, lambda file: file.write(page.encode()))
+    return page
 
 
 def describe(story: Story) -> str:
@@ -77,6 +90,15 @@ def contents(story: Story) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         **{name: getattr(recording, name) for name in ("overlap", "move_mode", "move_choice", "sightings", "thoughts")},
     }
     return facts, arrays
+
+
+def news(story: Story) -> str:
+    """The story of one moment, for a page that knows all before it."""
+    facts, arrays = contents(story)
+    for name in SINCE:
+        arrays[name] = np.flatnonzero(arrays[name] != NEVER).astype(np.int32)
+    changed = {name: facts[name] for name in ("complete", "metres_to_99")}
+    return pack(changed, {name: array for name, array in arrays.items() if name not in FIXED})
 
 
 def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:

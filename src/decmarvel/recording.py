@@ -180,8 +180,10 @@ class Recorder:
         """Whether nobody is in the air any more."""
         return bool((self.moments[-1].mode > RETURNING).all())
 
-    def recording(self, complete: bool) -> Recording:
-        moments, moves, robots = self.moments, self._moves, len(self.moments[0].mode)
+    def recording(self, complete: bool, first: int = 0) -> Recording:
+        """The mission so far, or of it only the moments from `first` on, with the moves that led to them."""
+        moments, robots, done = self.moments[first:], len(self.moments[0].mode), max(0, first - 1)
+        moves, thoughts = self._moves[done:], self._thoughts[done:]
         success_mm = int(moments[-1].success_mm)
         columns: dict[str, Any] = {
             name: np.stack([getattr(moment, name) for moment in moments]).astype(_DIMENSIONS[name][0])
@@ -193,9 +195,9 @@ class Recorder:
         return Recording(
             **self._fixed,
             **columns,
-            sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments)]),
-            thoughts=np.stack([_weighed(thought) for thought in self._thoughts])
-            if self._thoughts
+            sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments, first)]),
+            thoughts=np.stack([_weighed(thought) for thought in thoughts])
+            if thoughts
             else np.zeros((0, robots, 0, 3), np.int16),
             metres_to_99=success_mm / 1000 if success_mm >= 0 else None,
             complete=complete,

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,8 +23,8 @@ from decmarvel.types import FAR_MM, FREE, OCCUPIED, UNKNOWN, Graph, Site
 
 NEVER = 65535
 """The moment of what did not happen."""
-ROOM_CELLS = 3
-"""Of the ground around a building that is shown."""
+ROOM_CELLS = 4
+"""That are shown around the floor of a building: its walls, and a little ground."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,51 @@ class Story:
 
     @cached_property
     def window(self) -> tuple[slice, slice]:
-        """Rows and columns of the grid that are worth showing: the building, what anybody knows, and a little room."""
-        shown = self.recording.free | (self.known_at.min(axis=0) != NEVER)
-        rows, columns = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
+        """Rows and columns of the grid that are worth showing, whatever is known of them by now."""
+        rows, columns = (np.flatnonzero(self.recording.free.any(axis=axis)) for axis in (1, 0))
         first, second = (slice(max(0, int(u[0]) - ROOM_CELLS), int(u[-1]) + 1 + ROOM_CELLS) for u in (rows, columns))
         return first, second
+
+
+class Telling:
+    """A story that still goes on: collects, moment by moment, what is new to everybody."""
+
+    def __init__(self, robots: int, size: int, sites: int) -> None:
+        self._known_at = np.full((robots, size, size), NEVER, np.uint16)
+        self._node_at = np.full((robots, sites, sites), NEVER, np.uint16)
+        self._edge_at = np.full((robots, SELF_SLOT, sites, sites), NEVER, np.uint16)
+        self._home_mm: list[Int32[np.ndarray, "N"]] = []
+        self._changes: list[Int32[np.ndarray, "changes 4"]] = []
+        self._utility = np.zeros((robots, sites, sites), np.int32)
+
+    def add(self, belief: UInt8[Array, "N G G"], graph: Graph, site: Int32[Array, "N 2"]) -> None:
+        """One moment more: everybody's map and graph, and where everybody is."""
+        moment, sites = len(self._home_mm), self._utility.shape[-1]
+        belief, edge, home_mm, utility, site = jax.device_get((belief, graph.edge, graph.home_mm, graph.utility, site))
+        node = home_mm < FAR_MM
+        edge = edge[:, :SELF_SLOT] & node[:, None]
+        for since, now in ((self._known_at, belief != UNKNOWN), (self._node_at, node), (self._edge_at, edge)):
+            since[now & (since == NEVER)] = moment
+        self._home_mm.append(home_mm[np.arange(len(site)), site[:, 0], site[:, 1]])
+        number, row, column = np.nonzero(utility != self._utility)
+        changes = [np.full(len(number), moment), number, row * sites + column, utility[number, row, column]]
+        self._changes.append(np.stack(changes, axis=1).astype(np.int32))
+        self._utility = utility
+
+    def story(self, recording: Recording, first: int = 0) -> Story:
+        """The story of a recording that has the moments from `first` to the newest, with what was new in them."""
+
+        def new(since: np.ndarray) -> np.ndarray:
+            return np.where(since < first, np.uint16(NEVER), since)
+
+        return Story(
+            recording,
+            new(self._known_at),
+            new(self._node_at),
+            new(self._edge_at),
+            np.stack(self._home_mm[first:]),
+            np.concatenate(self._changes[first:]),
+        )
 
 
 def tell(recording: Recording, progress: Callable[[int], None] = lambda moment: None) -> Story:
@@ -70,40 +109,13 @@ def tell(recording: Recording, progress: Callable[[int], None] = lambda moment: 
     base, site = jnp.asarray(recording.base, jnp.int32), jnp.asarray(recording.site, jnp.int32)
     start = jnp.broadcast_to(jnp.asarray(recording.start, jnp.int32), base.shape)
     middle = jnp.concatenate([start[None], (site[:-1] + site[1:]) // 2])
-    known = _Known(
-        graph=jax.vmap(lambda _: _unknown_graph(config, sites))(jnp.arange(robots)),
-        cell_at=jnp.full((robots, size, size), NEVER, jnp.uint16),
-        node_at=jnp.full((robots, sites, sites), NEVER, jnp.uint16),
-        edge_at=jnp.full((robots, SELF_SLOT, sites, sites), NEVER, jnp.uint16),
-    )
-    utility = np.zeros((robots, sites, sites), np.int32)
-    home_mm, changes = [], []
+    graph = jax.vmap(lambda _: _unknown_graph(config, sites))(jnp.arange(robots))
+    telling = Telling(robots, size, sites)
     for moment, belief in enumerate(beliefs(recording)):
-        known, home = _learn(config, jnp.array(moment, jnp.uint16), belief, base, middle[moment], site[moment], known)
-        home_mm.append(home)
-        now = np.asarray(known.graph.utility)
-        number, row, column = np.nonzero(now != utility)
-        rows = [np.full(len(number), moment), number, row * sites + column, now[number, row, column]]
-        changes.append(np.stack(rows, axis=1))
-        utility = now
+        graph = _graphs(config, belief, base, middle[moment], graph)
+        telling.add(belief, graph, site[moment])
         progress(moment)
-    return Story(
-        recording,
-        np.asarray(known.cell_at),
-        np.asarray(known.node_at),
-        np.asarray(known.edge_at),
-        np.asarray(jnp.stack(home_mm)),
-        np.concatenate(changes).astype(np.int32),
-    )
-
-
-class _Known(eqx.Module):
-    """What all robots know by now, and since when."""
-
-    graph: Graph
-    cell_at: UInt16[Array, "N G G"]
-    node_at: UInt16[Array, "N S S"]
-    edge_at: UInt16[Array, "N slots S S"]
+    return telling.story(recording)
 
 
 def _unknown_graph(config: Config, sites: int) -> Graph:
@@ -111,29 +123,13 @@ def _unknown_graph(config: Config, sites: int) -> Graph:
     return Graph(jnp.zeros((SLOTS, sites, sites), bool), far, far, empty_sight(config, sites))
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=6)
-def _learn(
-    config: Config,
-    moment: UInt16[Array, ""],
-    belief: UInt8[Array, "N G G"],
-    base: Int32[Array, "N 2"],
-    middle: Int32[Array, "N 2"],
-    site: Int32[Array, "N 2"],
-    known: _Known,
-) -> tuple[_Known, Int32[Array, "N"]]:
-    """One moment more: everybody's graph, what is new, and how far it is home."""
+@partial(jax.jit, static_argnums=0)
+def _graphs(
+    config: Config, belief: UInt8[Array, "N G G"], base: Int32[Array, "N 2"], middle: Int32[Array, "N 2"], before: Graph
+) -> Graph:
+    """Everybody's graph, one moment later."""
 
-    def one(belief: Array, base: Site, middle: Site, graph: Graph) -> Graph:
-        return build(config, belief, base, graph.sight, middle, graph.home_mm)
+    def one(belief: Array, base: Site, middle: Site, before: Graph) -> Graph:
+        return build(config, belief, base, before.sight, middle, before.home_mm)
 
-    def since(when: Array, true_now: Array) -> Array:
-        return jnp.where(true_now, jnp.minimum(when, moment), when)
-
-    graph = jax.vmap(one)(belief, base, middle, known.graph)
-    home_mm = jax.vmap(lambda field, site: field[site[0], site[1]])(graph.home_mm, site)
-    return _Known(
-        graph=graph,
-        cell_at=since(known.cell_at, belief != UNKNOWN),
-        node_at=since(known.node_at, graph.node),
-        edge_at=since(known.edge_at, graph.edge[:, :SELF_SLOT] & graph.node[:, None]),
-    ), home_mm
+    return jax.vmap(one)(belief, base, middle, before)

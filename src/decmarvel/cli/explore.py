@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from decmarvel.config import Config
     from decmarvel.environment import Fleet
+    from decmarvel.live import Live
     from decmarvel.planners import Planner
     from decmarvel.recording import Recorder
     from decmarvel.types import State, World
@@ -70,12 +71,18 @@ def explore(
     start: Start = None,
     resolution: Resolution = None,
     broken: Annotated[int, typer.Option(metavar="K", help="Robots that break down on the way.")] = 0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the mission in a browser while it flies, and write replay.html.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the folder with the results.")] = False,
 ) -> None:
     """Explore a building with a team of robots that never talk to each other.
 
     Writes summary.json, mission.npz (the record, see docs/recording.md), mission.png and coverage.png.
     Ctrl-C ends the mission early and still writes them.
+
+    With --watch the mission has a page, which only this machine can open; its address is printed.
+    Nobody has to look: the mission does not wait.
     """
     with _until_interrupted() as interruption:
         if map is not None and (map_seed is not None or family is not None):
@@ -87,14 +94,19 @@ def explore(
         check_range("--budget", budget, *BUDGET_LIMITS_M, " m")
         check_range("--seed", seed, 0, 2**32 - 1)
         check_range("--broken", broken, 0, robots)
+        if watch and quiet:
+            raise complain("--watch", "prints an address, and --quiet nothing; give one")
         spacing_m = check_spacing(spacing)
 
         from rich.console import Console
         from rich.markup import escape
 
+        from decmarvel.cli.browser import invite, see_out
         from decmarvel.cli.results import FILES, print_summary, write_results
         from decmarvel.config import Config
         from decmarvel.environment import Fleet
+        from decmarvel.live import Live
+        from decmarvel.page import write_page
         from decmarvel.planners import BEST_PLANNER, label
         from decmarvel.reach import visible_share
         from decmarvel.runtime import enable_compilation_cache
@@ -127,14 +139,23 @@ def explore(
 
         fleet = Fleet.failing(robots, budget, broken, [seed])
         mission = Mission(config, building, world, pilot, name, seed, fleet)
-        recorder, state = mission.fly(console, quiet, budget, interruption)
+        live = Live() if watch else None
+        if live:
+            invite(console, live)
+        recorder, state = mission.fly(console, quiet, budget, interruption, live)
         recording = recorder.recording(complete=recorder.landed or not interruption.signal)
+        story = live.end(recording) if live else None
         summary = write_results(folder, recording, state, share)
+        if story:
+            write_page([story], folder / "replay.html")
         if quiet:
             print(folder)
         else:
             print_summary(console, summary, time.monotonic() - began)
-            console.print(f"Results in [bold]{escape(str(folder))}[/]: {', '.join(FILES)}")
+            files = ", ".join([*FILES, "replay.html"] if story else FILES)
+            console.print(f"Results in [bold]{escape(str(folder))}[/]: {files}")
+    if live:
+        see_out(console, live, patient=not interruption.signal)
     if interruption.signal:
         raise typer.Exit(128 + interruption.signal)
 
@@ -178,7 +199,7 @@ class Mission:
     fleet: "Fleet"
 
     def fly(
-        self, console: "Console", quiet: bool, budget_m: float, interruption: Interruption
+        self, console: "Console", quiet: bool, budget_m: float, interruption: Interruption, live: "Live | None" = None
     ) -> tuple["Recorder", "State"]:
         """Decision by decision, until everybody is home or somebody presses Ctrl-C."""
         import equinox as eqx
@@ -206,6 +227,8 @@ class Mission:
         about: dict[str, Any] = {"planner": self.planner_name, "seed": self.seed}
         recorder = Recorder(config, self.building, self.world, self.fleet, **about, first=now)
         with Display(console, int(self.world.free_count), quiet) as display:
+            if live:
+                live.show(recorder, flight.state)
             for decision in range(1, config.max_decisions(budget_m) + 1):
                 display.show(decision - 1, now)
                 if interruption.signal or recorder.landed:
@@ -213,6 +236,8 @@ class Mission:
                 flight, *news = go_on(planner, flight)
                 move, thought, now = jax.device_get(news)
                 recorder.add(move, thought, now)
+                if live:
+                    live.show(recorder, flight.state)
             display.show(len(recorder.moments) - 1, now)
         return recorder, flight.state
 

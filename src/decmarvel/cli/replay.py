@@ -36,6 +36,7 @@ def replay(
     from rich.console import Console
     from rich.progress import Progress
 
+    from decmarvel.cli.browser import open_page
     from decmarvel.figures import draw_coverage, draw_mission
     from decmarvel.film import count_frames, film_kind, write_film
     from decmarvel.footprints import draw_footprints
@@ -95,19 +96,8 @@ def replay(
     for path in written:
         console.print(f"[bold]{path}[/], {path.stat().st_size / 1e6:.1f} MB")
     if page is not None and browser:
-        _open(page)
+        open_page(page.resolve().as_uri())
 
 
 def _mission(path: Path) -> Path:
     return path / "mission.npz" if path.is_dir() else path
-
-
-def _open(page: Path) -> None:
-    """In a browser with a window, if this machine has one; silently not, otherwise."""
-    import os
-    import sys
-    import webbrowser
-
-    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        return
-    webbrowser.open(page.resolve().as_uri())

@@ -1,8 +1,10 @@
 "use strict";
-// Watch recorded missions. A mission is arrays over moments (0 is take-off); time is a moment, with a fraction in between.
+// Watch missions, recorded ones or one in the air. A mission is arrays over moments (0 is take-off); time is a moment, with
+// a fraction in between.
 
 const NEVER = 65535;
 const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#6F6F2E"];
+const SINCE = ["known_at", "node_at", "edge_at"];  // news of these are places; the other arrays grow
 const KINDS = { uint8: Uint8Array, uint16: Uint16Array, int16: Int16Array, int32: Int32Array, float32: Float32Array };
 const [EXPLORING, RETURNING, HOME, FAILED, ABSENT] = [0, 1, 2, 3, 4];
 const $ = (id) => document.getElementById(id);
@@ -22,7 +24,15 @@ async function unpack(text) {
     arrays[name] = new KINDS[kind](buffer, 4 + length + at, count);
     arrays[name].shape = shape;
   }
-  return new Mission(facts, arrays);
+  return [facts, arrays];
+}
+
+function joined(before, news) {
+  const both = new before.constructor(before.length + news.length);
+  both.set(before);
+  both.set(news, before.length);
+  both.shape = [before.shape[0] + news.shape[0], ...news.shape.slice(1)];
+  return both;
 }
 
 class Mission {
@@ -33,12 +43,30 @@ class Mission {
     this.last = this.moments - 1;
     this.sites = this.node_at.shape[1];
     this.utilities = { moment: -1, next: 0, value: new Int32Array(this.robots * this.sites ** 2) };
-    this.seen = Array.from({ length: this.moments }, () => []);
-    const width = this.sightings.shape[1];
-    for (let row = 0; row < this.sightings.shape[0]; row++) {
-      const [decision, observer, teammate, y, x, heading] = this.sightings.subarray(row * width, (row + 1) * width);
+    this.seen = [];
+    this.note(this.sightings);
+  }
+
+  note(sightings) {
+    while (this.seen.length < this.moments) this.seen.push([]);
+    const width = sightings.shape[1];
+    for (let row = 0; row < sightings.shape[0]; row++) {
+      const [decision, observer, teammate, y, x, heading] = sightings.subarray(row * width, (row + 1) * width);
       this.seen[decision].push({ observer, teammate, heading, at: this.cellPoint(y, x) });
     }
+  }
+
+  // One moment more, of a mission in the air.
+  grow({ arrays: places, ...facts }, arrays) {
+    Object.assign(this, facts);
+    const size = this.rows * this.columns, moment = this.moments;
+    if (this.anybody) arrays.known_at.forEach((place) => { this.anybody[place % size] = Math.min(this.anybody[place % size], moment); });
+    for (const [name, news] of Object.entries(arrays)) {
+      if (SINCE.includes(name)) news.forEach((place) => { this[name][place] = moment; });
+      else this[name] = joined(this[name], news);
+    }
+    this.last = this.moments++;
+    this.note(arrays.sightings);
   }
 
   get present() { return [...Array(this.robots).keys()].filter((robot) => this.mode[robot] !== ABSENT); }
@@ -480,15 +508,24 @@ function rgb(hex) {  // as a pixel
 }
 
 const view = {
-  missions: [], panes: [], charts: [], time: 0, last: 0, playing: false, robot: null, whose: "team", dark: false, due: true,
+  missions: [], panes: [], charts: [], time: 0, last: 0, playing: false, live: null, following: false, robot: null, whose: "team", dark: false, due: true,
   layers: { trails: true, cameras: true, sightings: true, frontiers: true, graph: false, truth: true },
 
   refresh() { this.due = true; },
-  seek(time) { this.time = Math.max(0, Math.min(this.last, time)); this.refresh(); },
+  seek(time) {  // to the newest moment of a mission in the air: and follow it
+    this.time = Math.max(0, Math.min(this.last, time));
+    this.following = this.flying && this.time === this.last;
+    this.refresh();
+  },
   step(by) { this.pause(); this.seek((by > 0 ? Math.floor(this.time + 1e-6) : Math.ceil(this.time - 1e-6)) + by); },
-  play() { if (this.time >= this.last) this.time = 0; this.playing = true; this.before = performance.now(); this.refresh(); },
-  pause() { this.playing = false; this.refresh(); },
-  toggle() { this.playing ? this.pause() : this.play(); },
+  play() {
+    if (this.time >= this.last && this.flying) return this.seek(this.last);
+    if (this.time >= this.last) this.time = 0;
+    this.playing = true;
+    this.refresh();
+  },
+  pause() { this.playing = this.following = false; this.refresh(); },
+  toggle() { this.playing || this.following ? this.pause() : this.play(); },
   select(robot) {
     this.robot = robot;
     if (robot === null && this.whose === "own") this.whose = "team";
@@ -507,13 +544,31 @@ const view = {
     this.refresh();
   },
 
+  // A mission in the air, and how it reaches the page: "live", "lost" or "over".
+  get flying() { return this.live !== null && this.live !== "over"; },
+  tune(live) {
+    if (live === "over" && this.following) this.playing = true;  // what is left, at leisure
+    if (live === "over") this.following = false;
+    this.live = live;
+    this.last = this.missions[0].last;
+    $("time").max = this.last;
+    describe();
+    this.refresh();
+  },
+
   frame(now) {
-    if (this.playing) {
-      this.time = Math.min(this.last, this.time + ((now - this.before) / 1000) * Number($("speed").value));
-      this.before = now;
-      if (this.time >= this.last) this.playing = false;
+    if (this.time < this.last && (this.playing || this.following)) {
+      const speed = Number($("speed").value), behind = this.last - this.time;
+      const pace = this.following ? Math.max(speed, behind) : speed;  // never much more than a second behind
+      this.time = Math.min(this.last, this.time + ((now - this.before) / 1000) * pace);
       this.due = true;
     }
+    if (this.playing && this.time >= this.last) {
+      this.playing = false;
+      this.following = this.flying;
+      this.due = true;
+    }
+    this.before = now;
     if (this.due) {
       this.due = false;
       this.draw();
@@ -525,7 +580,10 @@ const view = {
     for (const each of [...this.panes, ...this.charts]) each.draw();
     $("time").value = this.time;
     $("when").textContent = `decision ${Math.floor(this.time + 1e-6)} of ${this.last}`;
-    $("play").textContent = this.playing ? "❚❚" : "▶";
+    $("play").textContent = this.playing || this.following ? "❚❚" : "▶";
+    Object.assign($("live"), { hidden: !this.live, textContent: { live: "live", lost: "no connection", over: "mission over" }[this.live] ?? "" });
+    $("live").dataset.state = this.live;
+    $("live").setAttribute("aria-pressed", this.following);
     for (const button of $("whose").children) button.setAttribute("aria-checked", button.value === this.whose);
     for (const button of $("layers").children) button.setAttribute("aria-pressed", this.layers[button.value]);
     $("whose-note").textContent = {
@@ -578,16 +636,23 @@ function drawThoughts() {
   box.querySelector("p").textContent = weighed.length ? `Other candidates: ${(100 * Math.max(0, rest)).toFixed(0)}%. Bold: what it did.` : "Nothing to decide.";
 }
 
+function describe() {
+  const [mission] = view.missions, many = view.missions.length > 1;
+  const names = view.missions.map((each) => each.planner).join(" and ");
+  const team = mission.present.length, metres = Math.max(...mission.budget_mm.subarray(0, mission.robots)) / 1000;
+  $("headline").textContent = `${team} robot${team > 1 ? "s" : ""} explore ${mission.map}`.replace(/robot explore/, "robot explores");
+  const reached = mission.metres_to_99 !== null;
+  const end = `${mission.success_percent}% ${reached ? `after ${mission.metres_to_99.toFixed(0)} m` : "was not reached"}`;
+  const stopped = mission.complete ? "" : ", interrupted";
+  const fate = view.flying ? `${reached ? `${end}, ` : ""}in the air` : `${end}${stopped}`;
+  $("detail").textContent = `${names}; ${metres.toFixed(0)} m each, seed ${mission.seed}${many ? "" : `; ${fate}`}`;
+}
+
 function build() {
   const [mission] = view.missions, many = view.missions.length > 1;
   view.last = Math.max(...view.missions.map((each) => each.last));
   $("time").max = view.last;
-  const names = view.missions.map((each) => each.planner).join(" and ");
-  const team = mission.present.length, metres = Math.max(...mission.budget_mm.subarray(0, mission.robots)) / 1000;
-  $("headline").textContent = `${team} robot${team > 1 ? "s" : ""} explore ${mission.map}`.replace(/robot explore/, "robot explores");
-  const end = mission.metres_to_99 === null ? `${mission.success_percent}% was not reached` : `${mission.success_percent}% after ${mission.metres_to_99.toFixed(0)} m`;
-  const stopped = mission.complete ? "" : ", interrupted";
-  $("detail").textContent = `${names}; ${metres.toFixed(0)} m each, seed ${mission.seed}${many ? "" : `; ${end}${stopped}`}`;
+  describe();
   view.panes = view.missions.map((each) => new Pane(each, $("stage"), many));
   for (const [value, text] of [["team", "Team"], ["own", "One robot's"], ["truth", "Ground truth"]]) {
     const button = Object.assign(document.createElement("button"), { value, textContent: text, onclick: () => view.look(value) });
@@ -608,17 +673,17 @@ function build() {
   }
   const most = mission.budget_mm.subarray(0, mission.robots).reduce((a, b) => Math.max(a, b)) / 1000;
   const series = (each, name, robot, scale) => Array.from({ length: each.moments }, (_, moment) => each.of(name, moment, robot) * scale);
-  const lines = view.missions.flatMap((each, number) => [{
+  const lines = () => view.missions.flatMap((each, number) => [{
     values: Array.from({ length: each.moments }, (_, moment) => each.coverage(moment)),
     get colour() { return ink("--ink"); }, dash: number ? [6, 4] : [],
   }]);
-  const budgets = mission.present.flatMap((robot) => [
+  const budgets = () => mission.present.flatMap((robot) => [
     { robot, values: series(mission, "budget_mm", robot, 1e-3), colour: colourOf(robot) },
     { robot, values: series(mission, "home_mm", robot, 1e-3), colour: colourOf(robot), dash: [4, 3], width: 1.3 },
   ]);
   view.charts = [
-    new Chart($("coverage"), 1, () => lines, mission.success_percent / 100),
-    new Chart($("budgets"), most, () => budgets.map((line) => ({ ...line, faint: view.robot !== null && line.robot !== view.robot }))),
+    new Chart($("coverage"), 1, lines, mission.success_percent / 100),
+    new Chart($("budgets"), most, () => budgets().map((line) => ({ ...line, faint: view.robot !== null && line.robot !== view.robot }))),
   ];
 }
 
@@ -626,6 +691,7 @@ function listen() {
   $("play").onclick = () => view.toggle();
   $("back").onclick = () => view.step(-1);
   $("on").onclick = () => view.step(1);
+  $("live").onclick = () => view.seek(view.last);
   $("time").oninput = (event) => { view.pause(); view.seek(Number(event.target.value)); };
   $("theme").onclick = () => view.theme(!view.dark);
   window.addEventListener("resize", () => view.refresh());
@@ -648,10 +714,29 @@ function listen() {
   view.theme(dark.matches);
 }
 
+function follow(address) {  // a mission that is still in the air
+  const source = new EventSource(address);
+  let before = Promise.resolve();
+  const inTurn = (take) => (event) => {  // news are unpacked side by side, and taken one after the other
+    const news = unpack(event.data);
+    before = before.then(async () => take(...await news));
+  };
+  source.onopen = () => { if (view.live === "lost") view.tune("live"); };
+  source.onerror = () => { if (view.flying) view.tune("lost"); };  // the browser tries again
+  source.addEventListener("message", inTurn((facts, arrays) => { view.missions[0].grow(facts, arrays); view.tune(view.live); }));
+  const end = inTurn(({ complete, metres_to_99 }) => { Object.assign(view.missions[0], { complete, metres_to_99 }); view.tune("over"); });
+  source.addEventListener("over", (event) => { source.close(); end(event); });
+  view.tune("live");
+  view.following = true;
+}
+
 async function begin() {
-  view.missions = await Promise.all([...document.querySelectorAll(".mission")].map((each) => unpack(each.textContent)));
+  const packed = [...document.querySelectorAll(".mission")];
+  view.missions = (await Promise.all(packed.map((each) => unpack(each.textContent)))).map((mission) => new Mission(...mission));
   build();
   listen();
+  if (packed[0].dataset.more) follow(packed[0].dataset.more);
+  view.before = performance.now();
   requestAnimationFrame((now) => view.frame(now));
   document.documentElement.dataset.ready = "true";
 }
