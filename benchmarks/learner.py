@@ -65,8 +65,13 @@ def seconds(label: str, function: Callable[..., Any], *arguments: Any, repeats: 
     return float(np.median(times))
 
 
-def warmed(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, rounds: int) -> Training:
-    """A memory of missions of all ages: flown so far by the sector planner, so that graphs have real sizes."""
+def warmed(
+    config: Config, settings: TrainSettings, compute: Compute, maps: Maps, rounds: int
+) -> tuple[Training, float]:
+    """A memory of missions of all ages: flown so far by the sector planner, so that graphs have real sizes.
+
+    And the robot-decisions a second with which the policy flew on, from observation to memory.
+    """
     training = jax.jit(prepare, static_argnums=(0, 1))(config, settings, maps, jax.random.key(0))
     training = with_own(training, lambda leaf: leaf[0])
     planner, number = PLANNERS["sector"], settings.collect.missions
@@ -83,22 +88,21 @@ def warmed(config: Config, settings: TrainSettings, compute: Compute, maps: Maps
     print(f"  missions of all ages: {time.perf_counter() - begin:.0f} s", flush=True)
     training = eqx.tree_at(lambda t: t.air.state, training, state)
     collect = jax.jit(lambda maps, t: fly(config, settings, compute, maps, t)[0], donate_argnums=1)
+    times = []
     for _ in range(rounds):
+        begin = time.perf_counter()
         training = jax.block_until_ready(collect(maps, training))
-        print(f"  filling the memory: {time.perf_counter() - begin:.0f} s", flush=True)
-    return training
+        times.append(time.perf_counter() - begin)
+    whole = float(np.median(times[1:]))
+    rate = number * settings.collect.robots * settings.collect.renew_every / whole
+    print(f"  compiled in {times[0] - whole:.0f} s")
+    print(f"\nCollection: {rate:,.0f} robot-decisions a second ({number} missions of {settings.collect.robots})\n")
+    return training, rate
 
 
-def collection(config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training) -> float:
-    """Robot-decisions a second, and the parts of a decision."""
+def collection(config: Config, settings: TrainSettings, compute: Compute, training: Training, rate: float) -> None:
+    """The parts of a decision, which are made at this rate."""
     collect, actor, air = settings.collect, training.learner.actor, training.air
-    robots = collect.missions * collect.robots
-
-    flown = jax.jit(lambda maps, training: fly(config, settings, compute, maps, training)[1])
-    whole = seconds("collection", flown, maps, training, repeats=3)
-    rate = robots * collect.renew_every / whole
-    print(f"\nCollection: {rate:,.0f} robot-decisions a second ({collect.missions} missions of {collect.robots})\n")
-
     look = jax.jit(jax.vmap(lambda state: jax.vmap(lambda view: observe(config, view))(views(config, state))))
     observations = look(air.state)
     choose = jax.jit(lambda actor, key, seen: propose_all(config, collect, compute, actor, key, seen))
@@ -112,7 +116,7 @@ def collection(config: Config, settings: TrainSettings, compute: Compute, maps: 
         ("environment step", move_on, (air.key, air.state, proposals)),
         ("reward", earn, (air.state, move, after, air.low_gains)),
     ]
-    each = whole / collect.renew_every
+    each = collect.missions * collect.robots / rate
     print(f"| part of a decision | ms | share |\n|---|---|---|\n| all | {1e3 * each:.2f} | 100% |")
     rest = each
     for label, function, arguments in parts:
@@ -120,7 +124,6 @@ def collection(config: Config, settings: TrainSettings, compute: Compute, maps: 
         rest -= elapsed
         print(f"| {label} | {1e3 * elapsed:.2f} | {elapsed / each:.0%} |", flush=True)
     print(f"| the rest (memory, bookkeeping) | {1e3 * rest:.2f} | {rest / each:.0%} |\n")
-    return rate
 
 
 def learning(
@@ -132,22 +135,11 @@ def learning(
     drawn: Batch = draw(maps, training, jax.random.key(1))
     own, whole_map = (float(nodes.mask.sum(axis=-1).mean()) for nodes in (drawn.state.nodes, drawn.state.critic_nodes))
     print(f"\nA batch of {batch}: {own:.0f} nodes a robot, {whole_map:.0f} nodes a critic, on average")
-    compute = computes[0]
-    look_ahead = jax.jit(lambda actor, batch: sac.foresee(actor, batch, compute))
-    slope_q = jax.jit(lambda learner, batch, log: sac.slope_of_critics(settings.sac, learner, batch, log, compute))
-    slope_pi = jax.jit(lambda learner, batch, value: sac.slope_of_actor(learner, batch, value, compute))
+    ours = computes[0]
+    look_ahead = jax.jit(lambda actor, batch: sac.foresee(actor, batch, ours))
+    slope_q = jax.jit(lambda learner, batch, log: sac.slope_of_critics(settings.sac, learner, batch, log, ours))
+    slope_pi = jax.jit(lambda learner, batch, value: sac.slope_of_actor(settings.sac, learner, batch, value, ours))
     learner, key = training.learner, jax.random.key(1)
-    times = {"drawing and decoding": seconds("drawing", draw, maps, training, key)}
-    times["policy in the next states"] = seconds("policy", look_ahead, learner.actor, drawn)
-    next_log = look_ahead(learner.actor, drawn)
-    times["critics, their targets and gradient"] = seconds("critics", slope_q, learner, drawn, next_log)
-    value = slope_q(learner, drawn, next_log)[2].value
-    times["actor and gradient"] = seconds("actor", slope_pi, learner, drawn, value)
-    own_loss, own_slope, _ = slope_q(learner, drawn, next_log)
-    for compute in computes[1:]:
-        loss, slope, _ = jax.jit(partial(sac.slope_of_critics, settings.sac, compute=compute))(learner, drawn, next_log)
-        alike = f"gradients at a cosine of {cosine(own_slope, slope):.5f}"
-        print(f"  {computes[0].kernel} loss {own_loss:.4f}, {compute.kernel} loss {loss:.4f}, {alike}", flush=True)
     for compute in computes:
 
         def improve(maps: Maps, training: Training, compute: Compute = compute) -> Any:
@@ -160,6 +152,17 @@ def learning(
         elapsed = seconds(f"whole update, {compute.kernel}", jax.jit(improve), maps, training, repeats=3)
         rates[name(compute)] = batch * updates / elapsed
         print(f"| {name(compute)} | {rates[name(compute)]:,.0f} samples a second |", flush=True)
+    times = {"drawing and decoding": seconds("drawing", draw, maps, training, key)}
+    times["policy in the next states"] = seconds("policy", look_ahead, learner.actor, drawn)
+    next_log = look_ahead(learner.actor, drawn)
+    times["critics, their targets and gradient"] = seconds("critics", slope_q, learner, drawn, next_log)
+    value = slope_q(learner, drawn, next_log)[2].value
+    times["actor and gradient"] = seconds("actor", slope_pi, learner, drawn, value)
+    own_loss, own_slope, _ = slope_q(learner, drawn, next_log)
+    for compute in computes[1:]:
+        loss, slope, _ = jax.jit(partial(sac.slope_of_critics, settings.sac, compute=compute))(learner, drawn, next_log)
+        alike = f"gradients at a cosine of {cosine(own_slope, slope):.5f}"
+        print(f"  {computes[0].kernel} loss {own_loss:.4f}, {compute.kernel} loss {loss:.4f}, {alike}", flush=True)
     each = batch / rates[name(computes[0])]
     print(f"\n| part of an update | ms | share |\n|---|---|---|\n| all | {1e3 * each:.1f} | 100% |")
     for label, elapsed in times.items():
@@ -193,18 +196,19 @@ def generate_world(config: Config) -> World:
 
 def name(compute: Compute) -> str:
     sizes = f"{compute.actor_buckets} and {compute.critic_buckets}"
-    return f"{compute.dtype}, {compute.kernel}, groups of {compute.group}, buckets {sizes}"
+    return f"{compute.dtype}, {compute.kernel}, groups of {compute.group} and {compute.critic_group}, buckets {sizes}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--decision", action="store_true", help="only the time of one robot's decision")
     parser.add_argument("--tiny", action="store_true", help="small networks, few missions")
-    parser.add_argument("--warm-rounds", type=int, default=3)
+    parser.add_argument("--warm-rounds", type=int, default=4, help="of flying, before and while collection is timed")
     parser.add_argument("--missions", type=int)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--maps", type=int, default=256)
-    parser.add_argument("--kernels", default="", help="others to compare, such as xla,cudnn")
+    parser.add_argument("--kernels", default="", help="others to compare, such as xla")
+    parser.add_argument("--groups", type=int, nargs=2, metavar=("ACTOR", "CRITIC"), help="graphs computed together")
     parser.add_argument("--out", type=Path, help="figures as JSON")
     arguments = parser.parse_args()
     enable_compilation_cache()
@@ -213,7 +217,7 @@ def main() -> None:
         decision(config)
         return
     if arguments.tiny:
-        compute = replace(compute, group=8)
+        compute = replace(compute, group=8, critic_group=8)
         settings = replace(
             settings,
             maps=4,
@@ -224,20 +228,22 @@ def main() -> None:
             sac=replace(settings.sac, batch=16),
             network=TINY,
         )
+    if arguments.groups:
+        compute = replace(compute, group=arguments.groups[0], critic_group=arguments.groups[1])
     if arguments.missions:
         settings = replace(settings, collect=replace(settings.collect, missions=arguments.missions))
     if arguments.batch:
         settings = replace(settings, sac=replace(settings.sac, batch=arguments.batch))
     print(f"{jax.devices()[0].device_kind}, {name(compute)}", flush=True)
     maps = training_maps(config, settings.maps, settings.collect.bucket)
-    training = warmed(config, settings, compute, maps, arguments.warm_rounds)
-    figures: dict[str, Any] = {"bytes a transition": bytes_per_row(training.replay)}
+    training, rate = warmed(config, settings, compute, maps, arguments.warm_rounds)
+    figures: dict[str, Any] = {"bytes a transition": bytes_per_row(training.replay), "decisions a second": rate}
     print(f"Memory: {bytes_per_row(training.replay):,.0f} bytes a transition")
     others = [replace(compute, kernel=kernel) for kernel in filter(None, arguments.kernels.split(","))]
     figures["samples a second"] = learning(config, settings, [compute, *others], maps, training)
-    figures["decisions a second"] = collection(config, settings, compute, maps, training)
     if arguments.out:
         arguments.out.write_text(json.dumps(figures, indent=2))
+    collection(config, settings, compute, training, rate)
 
 
 if __name__ == "__main__":

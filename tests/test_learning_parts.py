@@ -477,17 +477,18 @@ def there_and_back(config, state, worlds, bucket):
     truth = jax.tree.map(lambda leaf: leaf[1], truths)
     observations = jax.vmap(lambda view: observe(config, view))(views(config, state))
     privileged = jax.vmap(lambda number: privileged_view(config, state, number))(jnp.arange(ROBOTS, dtype=jnp.int32))
-    kept = jax.vmap(lambda o, p: encode(config, truth, jnp.array(1, jnp.int32), o, p))(observations, privileged)
+    number = jnp.array(1, jnp.int32)
+    kept = jax.vmap(lambda o, p: encode(config, truth, number, o, p, 40 * number))(observations, privileged)
 
-    def direct(observation, seen):
+    def direct(observation, seen, lesson):
         own = compact(observation, bucket)
         other = seen.active & (jnp.arange(ROBOTS) != observation.number)
         shares = shares_at(truth, seen)
         nodes = privileged_nodes(config, truth, own, observation.site, shares, seen.sites, other)
-        return Inputs(own, situation(observation), nodes)
+        return Inputs(own, situation(observation), nodes, lesson)
 
     back = jax.vmap(lambda snapshot: decode(config, truths, snapshot))(kept)
-    return jax.vmap(direct)(observations, privileged), back, kept
+    return jax.vmap(direct)(observations, privileged, jnp.full(ROBOTS, 40)), back, kept
 
 
 def test_a_snapshot_gives_the_inputs_again():
@@ -503,7 +504,8 @@ def test_a_snapshot_gives_the_inputs_again():
                 for field in ("site", "mask", "edges", "histogram"):
                     np.testing.assert_array_equal(getattr(two, field), getattr(one, field), err_msg=field)
                 np.testing.assert_allclose(two.features, one.features, atol=2e-5)
-            for field in ("site", "budget", "heading_bin", "action_mask", "sensed", "token_mask", "token_site"):
+            np.testing.assert_array_equal(back.lesson, direct.lesson)
+            for field in ("site", "base", "budget", "heading_bin", "action_mask", "sensed", "token_mask", "token_site"):
                 np.testing.assert_array_equal(
                     getattr(back.situation, field), getattr(direct.situation, field), err_msg=field
                 )

@@ -676,7 +676,7 @@ def mission(config: Config, name: str, seed: int, decisions: int) -> Iterator[tu
     fresh = jax.tree.map(lambda leaf: jnp.stack([leaf] * ROBOTS), spy.start(config, SITES[config]))
     flight = Flight(state, fresh, jax.random.key(seed + 100))
     for _ in range(decisions):
-        after, move = advance(config, spy, flight)
+        after, move, _ = advance(config, spy, flight)
         yield flight, after, move
         flight = after
         if bool(flight.state.done):

@@ -29,6 +29,7 @@ from decmarvel.learning.replay import sample
 from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.scale import scaled
+from decmarvel.learning.teacher import NO_LESSON
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
 from decmarvel.learning.weights import Card, WeightsError
 from decmarvel.runtime import AXIS, mesh
@@ -121,7 +122,7 @@ def test_groups_change_nothing_but_the_time():
         sizes = np.sort(np.asarray(nodes.mask.sum(axis=-1)))
         assert sizes[0] < sizes[-1]
         buckets.append((int(sizes[7]), int(sizes[20])))
-    grouped = Compute(actor_buckets=buckets[0], critic_buckets=buckets[1], group=8)
+    grouped = Compute(actor_buckets=buckets[0], critic_buckets=buckets[1], group=8, critic_group=8)
     learner = jax.device_get(run(12)[0].learner)
     (one, figures), (two, others) = (update(SETTINGS.sac, learner, batch, compute) for compute in (PLAIN, grouped))
     for name, value in figures.items():
@@ -310,6 +311,43 @@ def test_a_leg_begins_with_the_networks_of_another(tmp_path):
         load_learner(SETTINGS.sac, dataclasses.replace(TINY, layers=2), path)
 
 
+def with_lessons(batch):
+    """The least valid action, as if a teacher had said so, for all but some samples."""
+    least = jnp.argmax(batch.state.situation.action_mask.reshape(len(batch.action), -1), axis=-1).astype(jnp.int32)
+    lesson = jnp.where(jnp.arange(len(least)) % 5 == 0, NO_LESSON, least)
+    return eqx.tree_at(lambda b: b.state.lesson, batch, lesson)
+
+
+def test_imitation_loss():
+    log = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6]]))
+    found = sac.imitation_loss(log, jnp.array([1, 2, NO_LESSON], jnp.int32))
+    assert float(found) == pytest.approx(-(np.log(0.25) + np.log(0.8)) / 3)
+
+
+def test_the_teacher_lets_go():
+    settings = dataclasses.replace(SETTINGS.sac, lessons=10)
+    learner = sac.begin(settings, SETTINGS.network, jax.random.key(2))
+    shares = [
+        float(sac.guidance(settings, dataclasses.replace(learner, updates=jnp.array(updates, jnp.int32))))
+        for updates in (0, 5, 10, 50)
+    ]
+    assert shares == pytest.approx([1, 0.5, 0, 0])
+    assert float(sac.guidance(dataclasses.replace(settings, lessons=0, imitation=1.0), learner)) == 0
+
+
+def test_the_actor_learns_its_lessons_and_the_critics_rest():
+    batch, settings = with_lessons(drawn()), dataclasses.replace(SETTINGS.sac, lessons=10, actor_rate=3e-3)
+    first = sac.begin(settings, SETTINGS.network, jax.random.key(2))
+    study = jax.jit(lambda learner: sac.update(settings, learner, batch, PLAIN))
+    learner, begin = study(first)
+    for _ in range(60):
+        learner, metrics = study(learner)
+    assert float(metrics["imitation/agreement"]) > max(0.9, float(begin["imitation/agreement"]))
+    assert float(metrics["imitation/loss"]) < 0.5 * float(begin["imitation/loss"])
+    assert eqx.tree_equal(learner.critics, first.critics)
+    assert int(learner.updates) == 61
+
+
 def test_critics_fit_a_fixed_batch():
     """With the target networks at rest and no future, the values become the rewards."""
     batch = drawn()
@@ -362,6 +400,13 @@ def test_every_ablation_changes_one_thing():
     ]
     paper = PRESETS["paper"].sac
     assert (paper.steps, paper.post_share, paper.polyak_rate, paper.entropy_share) == (1, 0.5, 0.003, 0.5)
+    assert changed.pop("imitate") == [
+        "collect.missions",
+        "collect.team_sizes",
+        "sac.actor_rate",
+        "sac.lessons",
+        "network.identity",
+    ]
     predecessor = {name.split(".")[0] for name in changed.pop("marvel")}
     assert predecessor == {"privilege", "rewards", "curriculum", "sac", "network"}
     assert changed == {

@@ -91,7 +91,7 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     exploring = flight.state.robots.mode == EXPLORING
     proposals, memory = propose_all(config, planner, keys, views(config, flight.state), exploring, flight.memory)
     state, move = step(config, key_step, flight.state, proposals)
-    if planner.communicates:
+    if planner.shares_maps:
         state = share(config, flight.state.robots.site, state)
     return Flight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
 

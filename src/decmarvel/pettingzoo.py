@@ -101,6 +101,7 @@ def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
             "token_mask": spaces.MultiBinary(tokens),
             "token_site": spaces.Box(-1, sites - 1, (*tokens, 2), np.int32),
             "site": spaces.Box(0, sites - 1, (2,), np.int32),
+            "base": spaces.Box(0, sites - 1, (2,), np.int32),
             "heading_bin": spaces.Box(0, bins - 1, (SLOTS, config.headings_per_node), np.int32),
             "action_mask": spaces.MultiBinary(SLOTS * config.headings_per_node),
             "number": spaces.Discrete(robots),

@@ -10,7 +10,10 @@ import typer
 
 from decmarvel.cli.options import check_name, check_range, complain, make_folder
 
-NAMES = "fast, paper, marvel (the predecessor), or an ablation: no-top, no-curriculum, no-dual-head"
+NAMES = (
+    "fast, imitate (a teacher, to begin with), paper, marvel (the predecessor), or an ablation: no-top, "
+    "no-curriculum, no-dual-head"
+)
 
 
 def train(

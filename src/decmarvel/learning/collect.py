@@ -21,6 +21,7 @@ from decmarvel.learning.replay import Replay, Step, add
 from decmarvel.learning.reward import RewardSettings, RewardTerms, explores_on, reward
 from decmarvel.learning.scale import Spread, widen
 from decmarvel.learning.snapshot import Snapshot, encode
+from decmarvel.learning.teacher import NO_LESSON, lessons
 from decmarvel.mission import outcome
 from decmarvel.observation import Observation, observe
 from decmarvel.privileged import privileged_view
@@ -28,6 +29,8 @@ from decmarvel.types import EXPLORING, Key, Proposal, State, World
 
 FLIGHT, NEXT = 0, 1
 """What a mission's key is used for: its own decisions, and the mission that takes its place."""
+GUIDE = 2
+"""And a decision's: whether the teacher makes it."""
 
 
 @dataclass(frozen=True)
@@ -170,13 +173,24 @@ def decide_all(
     air: Airspace,
     replay: Replay[Snapshot],
     spread: Spread,
+    guided: Float32[Array, ""] | None = None,
 ) -> tuple[Airspace, Replay[Snapshot], Spread, Gathered]:
-    """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory."""
-    observations = jax.vmap(lambda state: jax.vmap(lambda view: observe(config, view))(views(config, state)))(air.state)
+    """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory.
+
+    With a teacher, that is `guided` not None, this share of the decisions is the teacher's.
+    """
+    seen = jax.vmap(lambda state: views(config, state))(air.state)
+    observations = jax.vmap(jax.vmap(lambda view: observe(config, view)))(seen)
     keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), step)))(
         air.key, air.state.step
     )
     proposals = propose_all(config, settings, compute, actor, keys[:, 0], observations)
+    lesson = jnp.full(air.low_gains.shape, NO_LESSON, jnp.int32)
+    if guided is not None:
+        lesson = jax.vmap(lambda views, mode: lessons(config, views, mode == EXPLORING))(seen, air.state.robots.mode)
+        led = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, GUIDE), (settings.robots,)))(keys[:, 0])
+        choice = jnp.where((led < guided) & (lesson != NO_LESSON), lesson, proposals.choice)
+        proposals = eqx.tree_at(lambda p: p.choice, proposals, choice)
     after, move = jax.vmap(lambda key, state, proposed: step(config, key, state, proposed))(
         keys[:, 1], air.state, proposals
     )
@@ -189,17 +203,17 @@ def decide_all(
     earned = terms.total
     numbers = jnp.arange(settings.robots, dtype=jnp.int32)
 
-    def snapshot(index: Int32[Array, ""], state: State, seen: Observation) -> Snapshot:
+    def snapshot(index: Int32[Array, ""], state: State, seen: Observation, lesson: Int32[Array, "N"]) -> Snapshot:
         truth = jax.tree.map(lambda leaf: leaf[index], maps.truth)
 
-        def one(number: Int32[Array, ""], observation: Observation) -> Snapshot:
+        def one(number: Int32[Array, ""], observation: Observation, lesson: Int32[Array, ""]) -> Snapshot:
             privileged = privileged_view(config, state, number)
-            return encode(config, truth, index, observation, privileged)
+            return encode(config, truth, index, observation, privileged, lesson)
 
-        return jax.vmap(one)(numbers, seen)
+        return jax.vmap(one)(numbers, seen, lesson)
 
     stored = Step(
-        state=jax.vmap(snapshot)(air.map, air.state, observations),
+        state=jax.vmap(snapshot)(air.map, air.state, observations, lesson),
         exploring=exploring,
         action=move.choice,
         reward=earned,

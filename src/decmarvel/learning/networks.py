@@ -77,6 +77,8 @@ class Compute:
     critic_buckets: tuple[int, ...] = ()
     group: int = 256
     """Graphs of a batch that are computed together, in the order of their size."""
+    critic_group: int = 256
+    """The same for critics, whose graphs differ less: whole buildings."""
     axis: str | None = None
     """Of the devices that learn together, inside a program for all of them."""
 

@@ -17,6 +17,7 @@ from decmarvel.learning.groups import in_groups
 from decmarvel.learning.networks import Compute, NetworkConfig
 from decmarvel.learning.nodes import Nodes, Situation
 from decmarvel.learning.snapshot import Inputs
+from decmarvel.learning.teacher import NO_LESSON
 from decmarvel.types import Key
 
 Metrics: TypeAlias = dict[str, Float32[Array, ""]]
@@ -44,6 +45,17 @@ class SacSettings:
     """Gradients are scaled down to this norm."""
     dual_head: bool = True
     """False (`no-dual-head`): one head for both phases."""
+    lessons: int = 0
+    """Not 0 (`imitate`): the actor imitates the teacher and the critics rest. The teacher makes all decisions at first,
+    and none after so many updates. This and the next two are in no paper."""
+    judging: int = 0
+    """In the first so many updates the critics learn what the actor is worth, and the actor does not listen yet."""
+    imitation: float = 0.0
+    """What imitation weighs in the actor's loss beside the critics."""
+
+    @property
+    def taught(self) -> bool:
+        return self.lessons > 0 or self.imitation > 0
 
 
 class Batch(eqx.Module):
@@ -146,6 +158,18 @@ def actor_loss(
     return -soft_value(log_probability, value, alpha).mean()
 
 
+def imitation_loss(log_probability: Float32[Array, "n A"], lesson: Int32[Array, "n"]) -> Float32[Array, ""]:
+    """How improbable the teacher's actions are: cross-entropy. A state without a lesson adds zero."""
+    chosen = jnp.take_along_axis(log_probability, jnp.maximum(lesson, 0)[:, None], axis=-1)[:, 0]
+    return -jnp.where(lesson == NO_LESSON, 0.0, chosen).mean()
+
+
+def guidance(settings: SacSettings, learner: Learner) -> Float32[Array, ""]:
+    """The share of decisions that the teacher makes while it teaches (DAgger, Ross et al. 2011)."""
+    passed = learner.updates.astype(jnp.float32) / max(1, settings.lessons)
+    return jnp.clip(1 - passed, 0.0, 1.0) if settings.lessons else jnp.zeros(())
+
+
 def temperature_loss(
     settings: SacSettings,
     log_alpha: Float32[Array, ""],
@@ -205,28 +229,42 @@ def slope_of_critics(
         return (losses.sum(), gradient), CriticRows(jnp.moveaxis(value, 0, 1), target)
 
     pair = (batch.state.critic_nodes, batch.following.critic_nodes)
-    (loss, gradient), rows = in_groups(compute.group, compute.critic_buckets, one, pair, without_nodes(batch), next_log)
+    (loss, gradient), rows = in_groups(
+        compute.critic_group, compute.critic_buckets, one, pair, without_nodes(batch), next_log
+    )
     return loss, gradient, rows
 
 
 def slope_of_actor(
-    learner: Learner, batch: Batch, value: Float32[Array, "n 2 A"], compute: Compute
+    settings: SacSettings, learner: Learner, batch: Batch, value: Float32[Array, "n 2 A"] | None, compute: Compute
 ) -> tuple[Float32[Array, ""], Actor, Float32[Array, "n A"]]:
-    """The actor's loss, its gradient, and the policy in the states of the batch."""
+    """The actor's loss, its gradient, and the policy in the states of the batch. Without values it is in class."""
     alpha = jnp.exp(learner.log_alpha)
+    listens = (learner.updates >= settings.judging).astype(jnp.float32)
 
     def one(
-        nodes: tuple[Nodes], situation: Situation, value: Float32[Array, "n 2 A"]
+        nodes: tuple[Nodes], situation: Situation, lesson: Int32[Array, "n"], value: Float32[Array, "n 2 A"] | None
     ) -> tuple[tuple[Float32[Array, ""], Actor], Float32[Array, "n A"]]:
         def loss(actor: Actor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
             log_probability = log_policy(actor, nodes[0], situation, compute)
-            return actor_loss(log_probability, jnp.moveaxis(value, 1, 0), alpha), log_probability
+            if value is None:
+                return imitation_loss(log_probability, lesson), log_probability
+            found = listens * actor_loss(log_probability, jnp.moveaxis(value, 1, 0), alpha)
+            if settings.imitation:
+                found += settings.imitation * imitation_loss(log_probability, lesson)
+            return found, log_probability
 
         (found, log_probability), gradient = jax.value_and_grad(loss, has_aux=True)(learner.actor)
         return (found, gradient), log_probability
 
     (loss, gradient), rows = in_groups(
-        compute.group, compute.actor_buckets, one, (batch.state.nodes,), batch.state.situation, value
+        compute.group,
+        compute.actor_buckets,
+        one,
+        (batch.state.nodes,),
+        batch.state.situation,
+        batch.state.lesson,
+        value,
     )
     return loss, gradient, rows
 
@@ -241,13 +279,40 @@ def without_nodes(batch: Batch) -> Batch:
 
 
 def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
+    """One step of learning, by imitation or from experience."""
+    return (imitate if settings.lessons else improve)(settings, learner, batch, compute)
+
+
+def imitate(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
+    """One step of the actor towards the teacher."""
+    _, gradient, log_probability = slope_of_actor(settings, learner, batch, None, compute)
+    gradient = mean(gradient, compute.axis)
+    actor, optimiser = step(settings, settings.actor_rate, gradient, learner.actor_optimiser, learner.actor)
+    metrics = policy_metrics(batch, log_probability) | {"gradient/actor": optax.tree.norm(gradient)}
+    return eqx.tree_at(
+        lambda old: (old.actor, old.actor_optimiser, old.updates), learner, (actor, optimiser, learner.updates + 1)
+    ), mean(metrics, compute.axis)
+
+
+def policy_metrics(batch: Batch, log_probability: Float32[Array, "n A"]) -> Metrics:
+    """How sure the policy is, and how often it agrees with the teacher."""
+    lesson = batch.state.lesson
+    agrees = (jnp.argmax(log_probability, axis=-1) == lesson).sum() / jnp.maximum((lesson != NO_LESSON).sum(), 1)
+    return {
+        "policy/entropy": expectation(log_probability, -log_probability).mean(),
+        "imitation/loss": imitation_loss(log_probability, lesson),
+        "imitation/agreement": agrees.astype(jnp.float32),
+    }
+
+
+def improve(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
     """One step of critics, actor, temperature and targets, all from the networks as they were."""
     arrived = total(batch.post.sum(), compute.axis) > 0
     learner = begin_phase(settings, learner, arrived)
     alpha = jnp.exp(learner.log_alpha)
     next_log = foresee(learner.actor, batch, compute)
     loss_q, gradient_q, rows = slope_of_critics(settings, learner, batch, next_log, compute)
-    loss_pi, gradient_pi, log_probability = slope_of_actor(learner, batch, rows.value, compute)
+    loss_pi, gradient_pi, log_probability = slope_of_actor(settings, learner, batch, rows.value, compute)
     valid = batch.state.situation.action_mask.sum(axis=(-2, -1)).astype(jnp.int32)
     loss_alpha, gradient_alpha = jax.value_and_grad(
         lambda log_alpha: temperature_loss(settings, log_alpha, log_probability, valid)
@@ -267,11 +332,10 @@ def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compu
         value, count = total(((taken * phase).sum(), phase.sum()), compute.axis)
         return value / jnp.maximum(count, 1.0)
 
-    metrics = {
+    metrics = policy_metrics(batch, log_probability) | {
         "loss/critic": loss_q,
         "loss/actor": loss_pi,
         "loss/temperature": loss_alpha,
-        "policy/entropy": expectation(log_probability, -log_probability).mean(),
         "policy/alpha": alpha,
         "value/pre": mean_where(1 - post),
         "value/post": mean_where(post),

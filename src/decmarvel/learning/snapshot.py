@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int16, Int32, UInt8, UInt16, UInt32
+from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8, UInt16, UInt32
 
 from decmarvel.config import Config
 from decmarvel.geometry import SLOTS
@@ -59,6 +59,8 @@ class Snapshot(eqx.Module):
     post: Bool[Array, "*batch"]
     map: Int32[Array, "*batch"]
     """Whose true graph the critic reads."""
+    lesson: Int8[Array, "*batch"]
+    """What the teacher would do; -1 for nothing in particular, or where nobody asked."""
 
 
 Privilege: TypeAlias = Literal["own and team", "team", "none"]
@@ -71,6 +73,7 @@ class Inputs(eqx.Module):
     nodes: Nodes
     situation: Situation
     critic_nodes: Nodes
+    lesson: Int32[Array, "*batch"]
 
 
 def column_units(config: Config) -> tuple[Float32[np.ndarray, "6"], Float32[np.ndarray, "6"]]:
@@ -95,6 +98,7 @@ def encode(
     map_index: Int32[Array, ""],
     observation: Observation,
     privileged: PrivilegedView,
+    lesson: Int32[Array, ""],
 ) -> Snapshot:
     """What a state is kept as."""
     sites = observation.node_mask.shape[0]
@@ -128,6 +132,7 @@ def encode(
         active=privileged.active,
         post=privileged.post_success,
         map=map_index,
+        lesson=lesson.astype(jnp.int8),
     )
 
 
@@ -190,4 +195,4 @@ def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privilege: Pri
         critic_nodes = privileged_nodes(config, truth, nodes, here, shares, robots, other)
     else:
         critic_nodes = unprivileged_nodes(nodes)
-    return Inputs(nodes, own_situation(config, snapshot), critic_nodes)
+    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, snapshot.lesson.astype(jnp.int32))

@@ -78,8 +78,16 @@ MARVEL = replace(
     network=replace(FAST.network, features=6, gated=False, budget=False, trajectories=False, clip=10.0, decoder=True),
 )
 """The predecessor without communication: the paper's baseline. With our rates; its own are for slow simulators."""
+IMITATE = replace(
+    FAST,
+    collect=replace(FAST.collect, team_sizes=(2, 4, 8), missions=256),
+    sac=replace(FAST.sac, lessons=1500, actor_rate=5e-4),
+    network=replace(FAST.network, identity=True),
+)
+"""A first leg for a better start: learn what a teacher does that sees what everybody has seen."""
 PRESETS: dict[str, TrainSettings] = {
     "fast": FAST,
+    "imitate": IMITATE,
     "paper": PAPER,
     "marvel": MARVEL,
     "no-top": replace(FAST, privilege="none"),
@@ -174,7 +182,7 @@ def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
         observation = observe(config, jax.tree.map(lambda leaf: leaf[0], views(config, state)))
         number = jnp.array(0, jnp.int32)
         privileged = privileged_view(config, state, number)
-        return encode(config, truth, number, observation, privileged)
+        return encode(config, truth, number, observation, privileged, number)
 
     shapes = jax.eval_shape(first, maps)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
@@ -263,11 +271,13 @@ def fly(
 ) -> tuple[Training, Gathered]:
     """Some decisions of every mission, into the memory; then new missions in the place of those that have ended."""
 
+    guided = sac.guidance(settings.sac, training.learner) if settings.sac.taught else None
+
     def decide(
         carry: tuple[Airspace, Replay[Snapshot], Spread], _: None
     ) -> tuple[tuple[Airspace, Replay[Snapshot], Spread], Gathered]:
         air, replay, spread, gathered = decide_all(
-            config, settings.collect, settings.rewards, compute, training.learner.actor, maps, *carry
+            config, settings.collect, settings.rewards, compute, training.learner.actor, maps, *carry, guided
         )
         return (air, replay, spread), gathered
 

@@ -20,6 +20,8 @@ class Planner(eqx.Module):
 
     communicates: ClassVar[bool] = False
     """Whether the planner needs a radio. Marked wherever its results are shown."""
+    shares_maps: ClassVar[bool] = False
+    """Whether the simulator merges the robots' maps after every decision."""
     weighs: ClassVar[bool] = False
     """Whether its scores are log-probabilities, which recordings keep."""
 
@@ -39,6 +41,7 @@ class RadioPlanner(Planner):
     """
 
     communicates: ClassVar[bool] = True
+    shares_maps: ClassVar[bool] = True
 
     @abstractmethod
     def propose_team(
