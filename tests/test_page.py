@@ -190,6 +190,22 @@ def test_maps_are_those_of_the_robots(watch, story):
 
 
 @in_browser
+def test_maps_are_the_same_wherever_one_comes_from(watch, story):
+    """Only what is new is painted: forwards, backwards and from afar."""
+    page, last = watch("broken"), story.recording.decisions
+    painted = "view.panes[0].image.data.join()"
+    maps = []
+    for time in (*range(0, last, 4), last, 2, 7):
+        seek(page, time)
+        step_by_step = page.evaluate(painted)
+        page.evaluate("view.panes[0].painted = {}; view.refresh()")
+        settle(page)
+        assert page.evaluate(painted) == step_by_step
+        maps.append(step_by_step)
+    assert len(set(maps)) > 3, "there was something to paint"
+
+
+@in_browser
 def test_every_switch_changes_the_picture_and_changes_it_back(watch):
     page = watch("broken")
     page.keyboard.press("1")
