@@ -259,6 +259,31 @@ def test_keys(watch):
 
 
 @in_browser
+def test_it_says_who_knows_a_map(watch, runs):
+    """A team with a radio is told of as such, also beside one without."""
+    silent = load_recording(runs["other"] / "mission.npz")
+    runs["radio"] = runs["other"].parent / "radio"
+    runs["radio"].mkdir()
+    dataclasses.replace(silent, planner="shared-greedy").save(runs["radio"] / "mission.npz")
+    for names, team, own in (
+        (["other"], "No robot knows it: they never talk.", "This is all it decides from."),
+        (["radio"], "All robots know it, by radio.", "It decides from what all have seen: they have a radio."),
+    ):
+        page = watch(*names)
+        assert page.inner_text("#whose-note").endswith(team)
+        page.keyboard.press("o")
+        settle(page)
+        assert page.inner_text("#whose-note") == f"What robot 1 has seen itself. {own}"
+    page = watch("other", "radio")
+    settle(page)
+    words = page.inner_text("#whose-note")
+    assert "random: Everything" in words
+    assert "shared-greedy (radio): Everything" in words
+    heard = page.evaluate("whoseNote({ radio: true, heard: true }, 'own', 2)")
+    assert heard == "What robot 3 knows, by radio from the others, too."
+
+
+@in_browser
 def test_two_missions_stay_in_step(watch):
     page = watch("broken", "other")
     assert page.locator(".caption").all_inner_texts()[1].startswith("random: ")

@@ -634,15 +634,21 @@ const view = {
     $("live").setAttribute("aria-pressed", this.following);
     for (const button of $("whose").children) button.setAttribute("aria-checked", button.value === this.whose);
     for (const button of $("layers").children) button.setAttribute("aria-pressed", this.layers[button.value]);
-    $("whose-note").textContent = {
-      team: "Everything that anybody has seen. No robot knows it: they never talk.",
-      own: `What robot ${(this.robot ?? 0) + 1} has seen itself. This is all it decides from.`,
-      truth: "The building as it is.",
-    }[this.whose];
+    const notes = this.missions.map((mission) => whoseNote(mission, this.whose, this.robot ?? 0));
+    const agree = notes.every((note) => note === notes[0]);
+    $("whose-note").textContent = agree ? notes[0] : notes.map((note, number) => `${this.missions[number].planner}: ${note}`).join(" ");
     drawTeam();
     drawThoughts();
   },
 };
+
+function whoseNote({ radio, heard }, whose, robot) {
+  const alone = `What robot ${robot + 1} has seen itself.`;
+  if (whose === "truth") return "The building as it is.";
+  if (whose === "team") return `Everything that anybody has seen. ${radio ? "All robots know it, by radio." : "No robot knows it: they never talk."}`;
+  if (!radio) return `${alone} This is all it decides from.`;
+  return heard ? `What robot ${robot + 1} knows, by radio from the others, too.` : `${alone} It decides from what all have seen: they have a radio.`;
+}
 
 const MODES = { [EXPLORING]: "exploring", [RETURNING]: "going home", [HOME]: "home", [FAILED]: "broken" };
 
