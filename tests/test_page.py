@@ -190,6 +190,22 @@ def test_maps_are_those_of_the_robots(watch, story):
 
 
 @in_browser
+def test_maps_are_the_same_wherever_one_comes_from(watch, story):
+    """Only what is new is painted: forwards, backwards and from afar."""
+    page, last = watch("broken"), story.recording.decisions
+    painted = "view.panes[0].image.data.join()"
+    maps = []
+    for time in (*range(0, last, 4), last, 2, 7):
+        seek(page, time)
+        step_by_step = page.evaluate(painted)
+        page.evaluate("view.panes[0].painted = {}; view.refresh()")
+        settle(page)
+        assert page.evaluate(painted) == step_by_step
+        maps.append(step_by_step)
+    assert len(set(maps)) > 3, "there was something to paint"
+
+
+@in_browser
 def test_every_switch_changes_the_picture_and_changes_it_back(watch):
     page = watch("broken")
     page.keyboard.press("1")
@@ -240,6 +256,31 @@ def test_keys(watch):
     assert "robot 2 has seen itself" in page.inner_text("#whose-note")
     page.keyboard.press("Escape")
     assert page.evaluate("[view.robot, view.whose]") == [None, "team"]
+
+
+@in_browser
+def test_it_says_who_knows_a_map(watch, runs):
+    """A team with a radio is told of as such, also beside one without."""
+    silent = load_recording(runs["other"] / "mission.npz")
+    runs["radio"] = runs["other"].parent / "radio"
+    runs["radio"].mkdir()
+    dataclasses.replace(silent, planner="shared-greedy").save(runs["radio"] / "mission.npz")
+    for names, team, own in (
+        (["other"], "No robot knows it: they never talk.", "This is all it decides from."),
+        (["radio"], "All robots know it, by radio.", "It decides from what all have seen: they have a radio."),
+    ):
+        page = watch(*names)
+        assert page.inner_text("#whose-note").endswith(team)
+        page.keyboard.press("o")
+        settle(page)
+        assert page.inner_text("#whose-note") == f"What robot 1 has seen itself. {own}"
+    page = watch("other", "radio")
+    settle(page)
+    words = page.inner_text("#whose-note")
+    assert "random: Everything" in words
+    assert "shared-greedy (radio): Everything" in words
+    heard = page.evaluate("whoseNote({ radio: true, heard: true }, 'own', 2)")
+    assert heard == "What robot 3 knows, by radio from the others, too."
 
 
 @in_browser

@@ -16,7 +16,7 @@ from PIL import Image, ImageColor, ImageSequence
 from decmarvel.canvas import FLOOR, WALL
 from decmarvel.config import Config, Noise
 from decmarvel.environment import Fleet
-from decmarvel.film import UNSEEN, Artist, FilmError, count_frames, write_film
+from decmarvel.film import FINE, UNSEEN, Artist, FilmError, count_frames, write_film
 from decmarvel.footprints import done, draw_footprints, sensed
 from decmarvel.learning.policy import LearnedPlanner
 from decmarvel.mission import consider, decide, moment, outcome, take_off
@@ -312,7 +312,7 @@ def test_pictures_show_the_map_and_the_robots(story):
         picture = np.asarray(artist.draw(moment_))
         assert picture.shape == (artist.size[1], artist.size[0], 3)
         for robot in range(3):
-            x, y = artist.points(artist.pose(moment_, robot)[0])
+            x, y = artist.points(artist.pose(moment_, robot)[0]) / FINE
             around = picture[round(y) - 6 : round(y) + 7, round(x) - 6 : round(x) + 7].reshape(-1, 3)
             assert (around == artist.colours[robot]).all(axis=-1).sum() > 20
     half = artist.pose(0.5, 0)[0]

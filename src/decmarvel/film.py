@@ -21,11 +21,15 @@ from decmarvel.types import ABSENT, FAILED, RETURNING
 
 UNSEEN = "#D9DCE1"
 FRAMES_A_SECOND = {".mp4": 24, ".gif": 10}
-DECISIONS_A_SECOND = 8
+DECISIONS_A_SECOND = {".mp4": 8, ".gif": 16}
+"""A GIF goes round and round on a page: it had better be short."""
 HELD_S = 2.0
 """So long the last picture stays."""
-_SIDES = {".mp4": 1000, ".gif": 520}
+_SIDES = {".mp4": 1000, ".gif": 720}
 """Of the map, in pixels."""
+FINE = 2
+"""Pictures are drawn so many times larger, and made smaller, which smooths their lines."""
+_GIF_COLOURS = 128
 
 
 class FilmError(ValueError):
@@ -52,11 +56,11 @@ class Artist:
         self.known_at = story.known_at.min(axis=0)
         self.window = story.window
         height, width = recording.free[self.window].shape
-        self.scale = max(1, side // max(height, width))
-        self.height = height
-        self.caption = max(26, side // 20)
-        self.size = tuple(length + length % 2 for length in (width * self.scale, height * self.scale + self.caption))
+        scale, caption = max(1, side // max(height, width)), max(26, side // 20)
+        self.size = tuple(length + length % 2 for length in (width * scale, height * scale + caption))
         """Width and height; even, as codecs want them."""
+        self.height, self.scale, self.caption = height, FINE * scale, FINE * caption
+        self.thick = max(2 * FINE, self.scale)
         self.robots = [number for number in range(recording.robots) if recording.mode[0, number] != ABSENT]
         self.colours = [ImageColor.getrgb(ROBOT_COLOURS[n % len(ROBOT_COLOURS)]) for n in range(recording.robots)]
 
@@ -86,11 +90,13 @@ class Artist:
     def draw(self, time: int | float) -> Image.Image:
         """The mission at a moment, or between two."""
         moment, recording = min(int(time), self.story.recording.decisions), self.story.recording
-        picture = Image.new("RGB", self.size, GROUND)
+        picture = Image.new("RGB", (FINE * self.size[0], FINE * self.size[1]), GROUND)
         picture.paste(self._map(moment), (0, self.caption))
         pen = ImageDraw.Draw(picture, "RGBA")
         for robot in self.robots:
             self._trail(pen, time, robot)
+        for robot in self.robots:
+            self._base(pen, robot)
         for robot in self.robots:
             if recording.mode[moment, robot] <= RETURNING:
                 self._camera(pen, time, robot)
@@ -98,7 +104,7 @@ class Artist:
         for robot in self.robots:
             self._robot(pen, time, robot, int(recording.mode[moment, robot]))
         self._caption(pen, moment)
-        return picture
+        return picture.reduce(FINE)
 
     def _map(self, moment: int) -> Image.Image:
         free, known = self.story.recording.free[self.window], self.known_at[self.window] <= moment
@@ -113,9 +119,13 @@ class Artist:
         away = 0.25 * recording.config.stride * ((robot + 0.5) / recording.robots - 0.5)
         beside = np.array([-away, away])  # so that robots on the same edge do not hide each other
         path = self.points(np.concatenate([cells, self.pose(time, robot)[0][None]]) + beside)
-        pen.line(
-            [tuple(point) for point in path], fill=(*self.colours[robot], 190), width=max(2, self.scale), joint="curve"
-        )
+        pen.line([tuple(point) for point in path], fill=(*self.colours[robot], 190), width=self.thick, joint="curve")
+
+    def _base(self, pen: ImageDraw.ImageDraw, robot: int) -> None:
+        recording, side = self.story.recording, 0.24 * self.caption
+        x, y = self.points(recording.site_cells(recording.base[robot]).astype(float))
+        square = (x - side, y - side, x + side, y + side)
+        pen.rectangle(square, fill=FLOOR, outline=self.colours[robot], width=2 * FINE)
 
     def _camera(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int) -> None:
         edge = self.points(view(self.story.recording, *self.pose(time, robot)))
@@ -128,7 +138,9 @@ class Artist:
             if decision == math.ceil(time):
                 ends = self.points(np.stack([self.pose(time, observer)[0], np.array(cell, float)]))
                 pen.line(
-                    [tuple(end) for end in ends], fill=(*self.colours[teammate], 220), width=max(2, self.scale // 2)
+                    [tuple(end) for end in ends],
+                    fill=(*self.colours[teammate], 220),
+                    width=max(2 * FINE, self.scale // 2),
                 )
 
     def _robot(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int, mode: int) -> None:
@@ -139,21 +151,23 @@ class Artist:
                     for far, side in ((1.7 * radius, 0.0), (radius, 0.6), (radius, -0.6))]  # fmt: skip
             pen.polygon(nose, fill=self.colours[robot])
         pen.ellipse(
-            (x - radius, y - radius, x + radius, y + radius), fill=self.colours[robot], outline="white", width=2
+            (x - radius, y - radius, x + radius, y + radius), fill=self.colours[robot], outline="white", width=2 * FINE
         )
         pen.text((x, y), str(robot + 1), fill="white", font=self.fonts[1], anchor="mm")
         if mode == FAILED:
             for sign in (1, -1):
-                pen.line((x - radius, y - sign * radius, x + radius, y + sign * radius), fill=INK, width=3)
+                pen.line((x - radius, y - sign * radius, x + radius, y + sign * radius), fill=INK, width=3 * FINE)
 
     def _caption(self, pen: ImageDraw.ImageDraw, moment: int) -> None:
         recording, middle = self.story.recording, self.caption / 2
         metres = float(recording.travelled_m[moment].max())
         reached = recording.metres_to_99 is not None and metres >= recording.metres_to_99
         words = f"{100 * recording.coverage[moment]:.1f}% explored, {metres:.0f} m"
-        pen.rectangle((0, 0, self.size[0], self.caption), fill="white")
-        pen.text((8, middle), words, fill=CROSSING if reached else INK, font=self.fonts[0], anchor="lm")
-        pen.text((self.size[0] - 8, middle), label(recording.planner), fill=FAINT, font=self.fonts[0], anchor="rm")
+        right, room = FINE * self.size[0], FINE * 8
+        team = f"{len(self.robots)} robot{'s' * (len(self.robots) > 1)}, {label(recording.planner)}"
+        pen.rectangle((0, 0, right, self.caption), fill="white")
+        pen.text((room, middle), words, fill=CROSSING if reached else INK, font=self.fonts[0], anchor="lm")
+        pen.text((right - room, middle), team, fill=FAINT, font=self.fonts[0], anchor="rm")
 
 
 def frames(story: Story, kind: str) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
@@ -161,14 +175,14 @@ def frames(story: Story, kind: str) -> Iterator[UInt8[np.ndarray, "height width 
     artist, rate = Artist(story, _SIDES[kind]), FRAMES_A_SECOND[kind]
     last = story.recording.decisions
     for number in range(_moving(story, kind)):
-        yield np.asarray(artist.draw(min(last, number * DECISIONS_A_SECOND / rate)))
+        yield np.asarray(artist.draw(min(last, number * DECISIONS_A_SECOND[kind] / rate)))
     end = np.asarray(artist.draw(last))
     for _ in range(round(HELD_S * rate)):
         yield end
 
 
 def _moving(story: Story, kind: str) -> int:
-    return story.recording.decisions * FRAMES_A_SECOND[kind] // DECISIONS_A_SECOND + 1
+    return story.recording.decisions * FRAMES_A_SECOND[kind] // DECISIONS_A_SECOND[kind] + 1
 
 
 def count_frames(story: Story, path: Path) -> int:
@@ -191,9 +205,11 @@ def write_film(story: Story, path: Path, progress: Callable[[], None] = lambda: 
 
 
 def _write_gif(story: Story, path: Path, progress: Callable[[], None]) -> None:
+    midway = Artist(story, _SIDES[".gif"]).draw(story.recording.decisions / 2)
+    colours = midway.quantize(_GIF_COLOURS, method=Image.Quantize.MEDIANCUT)  # the same for all: nothing flickers
     pictures = []
     for frame in frames(story, ".gif"):
-        pictures.append(Image.fromarray(frame).quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE))
+        pictures.append(Image.fromarray(frame).quantize(palette=colours, dither=Image.Dither.NONE))
         progress()
     pause_ms = 1000 // FRAMES_A_SECOND[".gif"]
     pictures[0].save(path, format="GIF", save_all=True, append_images=pictures[1:], duration=pause_ms, loop=0)

@@ -60,7 +60,7 @@ class Live:
             (team, size, _), sites = robots.belief.shape, robots.visits.shape[-1]
             self._telling = Telling(team, size, sites)
         self._telling.add(robots.belief, robots.graph, robots.site)
-        story = self._telling.story(recorder.recording(complete=False, first=moment), first=moment)
+        story = self._telling.story(recorder.recording(complete=False, first=moment), moment, heard=True)
         if moment == 0:
             self._begin(compose([story], more=EVENTS))
         else:
@@ -70,7 +70,7 @@ class Live:
         """The mission is over. Returns all that the pages were told."""
         facts = {"complete": recording.complete, "metres_to_99": recording.metres_to_99}
         self._add("over", pack(facts, {}))
-        return self._telling.story(recording)
+        return self._telling.story(recording, heard=True)
 
     def _begin(self, page: str) -> None:
         script = page.rpartition("<script>")[2].partition("</script>")[0]

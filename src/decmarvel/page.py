@@ -16,7 +16,7 @@ import numpy as np
 
 from decmarvel.files import write_whole
 from decmarvel.geometry import SLOT_OFFSETS
-from decmarvel.planners import label
+from decmarvel.planners import label, needs_radio
 from decmarvel.story import NEVER, Story
 from decmarvel.types import MODE_NAMES
 
@@ -63,6 +63,8 @@ def contents(story: Story) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     facts = {
         "map": recording.map_id,
         "planner": label(recording.planner),
+        "radio": needs_radio(recording.planner),
+        "heard": story.heard and needs_radio(recording.planner),
         "seed": recording.seed,
         "complete": recording.complete,
         "metres_to_99": recording.metres_to_99,

@@ -42,6 +42,8 @@ class Story:
     """The way home over its own graph."""
     utility: Int32[np.ndarray, "changes 4"]
     """Moment, robot, site (row * S + column), and the frontiers to be seen from there from then on."""
+    heard: bool = False
+    """Whether what came by radio is in it, for planners that have one. A recording knows only what robots sensed."""
 
     @property
     def sites(self) -> int:
@@ -86,7 +88,7 @@ class Telling:
         self._changes.append(np.stack(changes, axis=1).astype(np.int32))
         self._utility = utility
 
-    def story(self, recording: Recording, first: int = 0) -> Story:
+    def story(self, recording: Recording, first: int = 0, heard: bool = False) -> Story:
         """The story of a recording that has the moments from `first` to the newest, with what was new in them."""
 
         def new(since: np.ndarray) -> np.ndarray:
@@ -99,6 +101,7 @@ class Telling:
             new(self._edge_at),
             np.stack(self._home_mm[first:]),
             np.concatenate(self._changes[first:]),
+            heard,
         )
 
 

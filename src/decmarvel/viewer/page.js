@@ -44,6 +44,7 @@ class Mission {
     this.sites = this.node_at.shape[1];
     this.utilities = { moment: -1, next: 0, value: new Int32Array(this.robots * this.sites ** 2) };
     this.seen = [];
+    this.growths = new Map();
     this.note(this.sightings);
   }
 
@@ -66,6 +67,7 @@ class Mission {
       else this[name] = joined(this[name], news);
     }
     this.last = this.moments++;
+    this.growths.clear();
     this.note(arrays.sightings);
   }
 
@@ -110,6 +112,47 @@ class Mission {
     return this.anybody;
   }
 
+  // How a map came about: from when until when each cell was a frontier, which is a free one with 2 to 7 unknown cells among
+  // the eight around it; and all cells in the order in which they change, those of moment t up to ends[t].
+  growth(robot) {
+    if (this.growths.has(robot)) return this.growths.get(robot);
+    const { rows, columns, free } = this, size = free.length, known = this.knownAt(robot);
+    const from = new Uint16Array(size).fill(NEVER), until = new Uint16Array(size);
+    const ends = new Uint32Array(this.moments);
+    const changes = (cell, take) => {
+      take(known[cell]);
+      if (from[cell] >= until[cell]) return;
+      take(from[cell]);
+      if (until[cell] !== NEVER) take(until[cell]);
+    };
+    for (let cell = 0; cell < size; cell++) {
+      if (known[cell] === NEVER) continue;
+      if (free[cell]) {
+        const row = Math.floor(cell / columns), column = cell % columns;
+        let first = NEVER, last = 0, lastButOne = 0;  // of the eight
+        for (let y = row - 1; y <= row + 1; y++) {
+          for (let x = column - 1; x <= column + 1; x++) {
+            if (y === row && x === column) continue;
+            const since = y >= 0 && x >= 0 && y < rows && x < columns ? known[y * columns + x] : 0;
+            first = Math.min(first, since);
+            lastButOne = Math.max(lastButOne, Math.min(last, since));
+            last = Math.max(last, since);
+          }
+        }
+        from[cell] = Math.max(known[cell], first);
+        until[cell] = lastButOne;
+      }
+      changes(cell, (moment) => ends[moment]++);
+    }
+    for (let moment = 1; moment < this.moments; moment++) ends[moment] += ends[moment - 1];
+    const cells = new Uint32Array(ends[this.last]), places = ends.slice();
+    for (let cell = 0; cell < size; cell++) {
+      if (known[cell] !== NEVER) changes(cell, (moment) => { cells[--places[moment]] = cell; });
+    }
+    this.growths.set(robot, { from, until, cells, ends });
+    return this.growths.get(robot);
+  }
+
   // The candidates that a robot weighed in the decision after a moment; none if its planner knows no probabilities.
   weighed(moment, robot) {
     const [decisions, , count] = this.thoughts.shape;
@@ -147,7 +190,7 @@ class Pane {
     this.captioned = captioned;
     this.image = new ImageData(mission.columns, mission.rows);
     this.sheet = Object.assign(document.createElement("canvas"), { width: mission.columns, height: mission.rows });
-    this.painted = "";
+    this.painted = {};
     this.canvas.addEventListener("click", (event) => this.pick(event));
   }
 
@@ -178,12 +221,18 @@ class Pane {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.paintMap(moment);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(this.sheet, this.left, this.top, this.scale * mission.columns, this.scale * mission.rows);
+    pen.save();
+    pen.translate(this.left, this.top + this.scale * mission.rows);
+    pen.scale(1, -1);  // row 0 of the map is its lowest
+    pen.drawImage(this.sheet, 0, 0, this.scale * mission.columns, this.scale * mission.rows);
+    pen.restore();
+    this.scaleBar(pen, box);
     const robots = mission.present, chosen = view.robot !== null && view.robot < mission.robots ? view.robot : null;
     if (view.layers.graph && chosen !== null) this.drawGraph(pen, moment, chosen);
     const alone = view.whose === "own" ? chosen : null;  // the others are ghosts then: it knows only glimpses of them
-    const each = (draw) => robots.forEach((robot) => {
-      pen.globalAlpha = alone === null || alone === robot ? 1 : 0.3;
+    const glimpsed = (mission.seen[Math.ceil(time)] ?? []).filter(({ observer }) => observer === alone).map(({ teammate }) => teammate);
+    const each = (draw, clear = []) => robots.forEach((robot) => {
+      pen.globalAlpha = alone === null || alone === robot || clear.includes(robot) ? 1 : 0.3;
       draw(robot);
       pen.globalAlpha = 1;
     });
@@ -193,38 +242,35 @@ class Pane {
     if (view.layers.sightings) this.drawSightings(pen, time, chosen);
     if (chosen !== null) this.drawThoughts(pen, moment, chosen);
     each((robot) => this.drawTarget(pen, time, robot));
-    each((robot) => this.drawRobot(pen, time, robot, chosen === robot));
-    this.scaleBar(pen, box);
+    each((robot) => this.drawRobot(pen, time, robot, chosen === robot), glimpsed);
     const words = `${(100 * mission.coverage(moment)).toFixed(1)}% explored, ${mission.travelled(time).toFixed(0)} m`;
     this.caption.textContent = this.captioned ? `${mission.planner}: ${words}` : words;
   }
 
-  paintMap(moment) {
-    const { mission, image } = this, whose = view.whose === "own" ? view.robot : null;
-    const wanted = [moment, view.whose, whose, view.layers.frontiers, view.layers.truth, view.dark].join();
-    if (wanted === this.painted) return;
-    this.painted = wanted;
-    const { rows, columns, free } = mission, known = mission.knownAt(whose), all = view.whose === "truth";
-    const colour = Object.fromEntries(["ground", "floor", "wall", "unseen", "frontier"].map((name) => [name, rgb(ink(`--${name}`))]));
+  paintMap(moment) {  // only what is new since it was painted last, if it is the same map
+    const { mission, image, painted } = this, whose = view.whose === "own" ? view.robot : null, all = view.whose === "truth";
+    const wanted = [view.whose, whose, view.layers.frontiers, view.layers.truth, view.dark].join();
+    const same = wanted === painted.wanted, [before, after] = [painted.moment, moment].sort((a, b) => a - b);
+    if (same && (all || before === after)) return;
+    this.painted = { wanted, moment };
+    const [ground, floor, wall, unseen, edge] = ["ground", "floor", "wall", "unseen", "frontier"].map((name) => rgb(ink(`--${name}`)));
+    const { rows, columns, free } = mission, known = mission.knownAt(whose), { from, until, cells, ends } = mission.growth(whose);
+    const dim = view.layers.truth ? unseen : ground, rim = view.layers.frontiers ? edge : floor;
     const pixels = new Uint32Array(image.data.buffer);
-    for (let y = 0; y < rows; y++) {
-      for (let x = 0; x < columns; x++) {
-        const cell = y * columns + x, isKnown = all || known[cell] <= moment;
-        let shade = colour.ground;
-        if (isKnown) {
-          if (free[cell]) shade = colour.floor;
-          else if (!all || touches(free, cell, y, x, rows, columns)) shade = colour.wall;
-          if (free[cell] && !all && view.layers.frontiers && isFrontier(known, moment, y, x, rows, columns)) shade = colour.frontier;
-        } else if (view.layers.truth && free[cell]) shade = colour.unseen;
-        pixels[(rows - 1 - y) * columns + x] = shade;
-      }
-    }
+    const paint = (cell) => {
+      if (all) pixels[cell] = free[cell] ? floor : touches(free, Math.floor(cell / columns), cell % columns, rows, columns) ? wall : ground;
+      else if (known[cell] > moment) pixels[cell] = free[cell] ? dim : ground;
+      else if (!free[cell]) pixels[cell] = wall;
+      else pixels[cell] = from[cell] <= moment && moment < until[cell] ? rim : floor;
+    };
+    if (same) for (let place = ends[before]; place < ends[after]; place++) paint(cells[place]);
+    else for (let cell = 0; cell < free.length; cell++) paint(cell);
     this.sheet.getContext("2d").putImageData(image, 0, 0);
   }
 
-  line(pen, points, { colour, width = 2, dash = [], alpha = 1 }) {
+  line(pen, points, { colour, width = 2, dash = [], alpha = 1, ends = "round" }) {
     pen.save();
-    Object.assign(pen, { strokeStyle: colour, lineWidth: width, globalAlpha: alpha * pen.globalAlpha, lineJoin: "round", lineCap: "round" });
+    Object.assign(pen, { strokeStyle: colour, lineWidth: width, globalAlpha: alpha * pen.globalAlpha, lineJoin: "bevel", lineCap: ends });
     pen.setLineDash(dash);
     pen.beginPath();
     points.forEach((point, index) => (index ? pen.lineTo(...this.place(point)) : pen.moveTo(...this.place(point))));
@@ -250,7 +296,7 @@ class Pane {
     const { mission } = this, points = [];
     for (let moment = 0; moment <= time; moment++) points.push(this.beside(robot, mission.at(moment, robot)));
     points.push(this.beside(robot, mission.pose(time, robot).at));
-    this.line(pen, points, { colour: colourOf(robot), width: 2, alpha: 0.75, dash: robot < COLOURS.length ? [] : [5, 4] });
+    this.line(pen, points, { colour: colourOf(robot), width: 2, alpha: 0.75, dash: robot < COLOURS.length ? [] : [5, 4], ends: "butt" });
   }
 
   drawBase(pen, robot) {
@@ -353,6 +399,12 @@ class Pane {
       pen.arc(0, 0, size + 6, 0, 2 * Math.PI);
       pen.stroke();
     }
+    if (mode === FAILED) {  // a cross, which leaves the number to be read
+      Object.assign(pen, { strokeStyle: ink("--ink"), lineWidth: 4 });
+      pen.beginPath();
+      for (const sign of [1, -1]) { pen.moveTo(-size - 3, sign * (-size - 3)); pen.lineTo(size + 3, sign * (size + 3)); }
+      pen.stroke();
+    }
     Object.assign(pen, { fillStyle: colourOf(robot), strokeStyle: "#ffffff", lineWidth: 1.5, globalAlpha: pen.globalAlpha * (mode === HOME ? 0.7 : 1) });
     pen.beginPath();
     pen.arc(0, 0, size, 0, 2 * Math.PI);
@@ -368,17 +420,11 @@ class Pane {
     }
     Object.assign(pen, { fillStyle: "#ffffff", font: "bold 11px system-ui, sans-serif", textAlign: "center", textBaseline: "middle" });
     pen.fillText(robot + 1, 0, 0.5);
-    if (mode === FAILED) {
-      Object.assign(pen, { strokeStyle: ink("--ink"), lineWidth: 3 });
-      pen.beginPath();
-      for (const sign of [1, -1]) { pen.moveTo(-size - 3, sign * (-size - 3)); pen.lineTo(size + 3, sign * (size + 3)); }
-      pen.stroke();
-    }
     const word = { [RETURNING]: "going home", [FAILED]: "broken" }[mode];
     if (word) {
       Object.assign(pen, { fillStyle: ink("--ink"), font: "600 11px system-ui, sans-serif", strokeStyle: ink("--card"), lineWidth: 3 });
-      pen.strokeText(word, 0, size + 14);
-      pen.fillText(word, 0, size + 14);
+      pen.strokeText(word, 0, size + 15);
+      pen.fillText(word, 0, size + 15);
     }
     pen.restore();
   }
@@ -411,14 +457,16 @@ class Pane {
     const metres = [1, 2, 5, 10, 20, 50, 100, 200].filter((length) => length <= wanted).pop() ?? 1;
     const length = (metres / mission.cell_m) * this.scale, [x, y] = [12, box.height - 12];
     pen.save();
-    Object.assign(pen, { fillStyle: ink("--ink"), font: "12px system-ui, sans-serif", textBaseline: "bottom" });
+    Object.assign(pen, { fillStyle: ink("--card"), font: "12px system-ui, sans-serif", textBaseline: "bottom", globalAlpha: 0.82 });
+    pen.fillRect(x - 5, y - 24, Math.max(length, pen.measureText(`${metres} m`).width) + 10, 29);
+    Object.assign(pen, { fillStyle: ink("--ink"), globalAlpha: 1 });
     pen.fillRect(x, y - 4, length, 4);
     pen.fillText(`${metres} m`, x, y - 6);
     pen.restore();
   }
 }
 
-function touches(free, cell, y, x, rows, columns) {
+function touches(free, y, x, rows, columns) {
   for (let dy = -1; dy <= 1; dy++) {
     for (let dx = -1; dx <= 1; dx++) {
       const [row, column] = [y + dy, x + dx];
@@ -428,22 +476,11 @@ function touches(free, cell, y, x, rows, columns) {
   return false;
 }
 
-function isFrontier(known, moment, y, x, rows, columns) {  // 2 to 7 unknown cells among the eight around it
-  let unknown = 0;
-  for (let dy = -1; dy <= 1; dy++) {
-    for (let dx = -1; dx <= 1; dx++) {
-      const [row, column] = [y + dy, x + dx];
-      if (row >= 0 && column >= 0 && row < rows && column < columns && known[row * columns + column] > moment) unknown++;
-    }
-  }
-  return unknown >= 2 && unknown <= 7;
-}
-
 // Charts -------------------------------------------------------------------------------------------------------------
 
 class Chart {
   constructor(canvas, most, curves, goal) {
-    Object.assign(this, { canvas, most, curves, goal });
+    Object.assign(this, { canvas, most, curves, goal, sheet: document.createElement("canvas"), painted: "" });
     const seek = (event) => view.seek(this.timeAt(event.offsetX));
     canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); seek(event); });
     canvas.addEventListener("pointermove", (event) => { if (event.buttons) seek(event); });
@@ -453,11 +490,27 @@ class Chart {
 
   draw() {
     const box = this.canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: Math.round(box.width * ratio), height: Math.round(box.height * ratio) });
-    const pen = this.canvas.getContext("2d"), bottom = box.height - 16, top = 6;
+    const [width, height] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
+    const wanted = [width, height, view.last, view.robot, view.dark].join();
+    if (wanted !== this.painted) {
+      this.painted = wanted;
+      for (const each of [this.canvas, this.sheet]) Object.assign(each, { width, height });
+      this.paint(box, ratio);
+    }
+    const pen = this.canvas.getContext("2d"), at = this.left + (view.time / Math.max(1, view.last)) * this.width;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    pen.drawImage(this.sheet, 0, 0);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.left = 44;
-    this.width = box.width - this.left - 8;
+    pen.fillStyle = ink("--accent");
+    pen.fillRect(at - 1, 2, 2, box.height - 18);
+  }
+
+  paint(box, ratio) {  // all but the time
+    const pen = this.sheet.getContext("2d"), bottom = box.height - 16, top = 6;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.left = 48;
+    this.width = box.width - this.left - 16;
     const x = (time) => this.left + (time / Math.max(1, view.last)) * this.width;
     const y = (value) => bottom - (value / this.most) * (bottom - top);
     Object.assign(pen, { font: "11px system-ui, sans-serif", fillStyle: ink("--faint"), strokeStyle: ink("--line"), lineWidth: 1 });
@@ -489,11 +542,6 @@ class Chart {
       pen.stroke();
       pen.restore();
     }
-    Object.assign(pen, { strokeStyle: ink("--accent"), lineWidth: 2 });
-    pen.beginPath();
-    pen.moveTo(x(view.time), top - 4);
-    pen.lineTo(x(view.time), bottom);
-    pen.stroke();
   }
 }
 
@@ -586,15 +634,21 @@ const view = {
     $("live").setAttribute("aria-pressed", this.following);
     for (const button of $("whose").children) button.setAttribute("aria-checked", button.value === this.whose);
     for (const button of $("layers").children) button.setAttribute("aria-pressed", this.layers[button.value]);
-    $("whose-note").textContent = {
-      team: "Everything that anybody has seen. No robot knows it: they never talk.",
-      own: `What robot ${(this.robot ?? 0) + 1} has seen itself. This is all it decides from.`,
-      truth: "The building as it is.",
-    }[this.whose];
+    const notes = this.missions.map((mission) => whoseNote(mission, this.whose, this.robot ?? 0));
+    const agree = notes.every((note) => note === notes[0]);
+    $("whose-note").textContent = agree ? notes[0] : notes.map((note, number) => `${this.missions[number].planner}: ${note}`).join(" ");
     drawTeam();
     drawThoughts();
   },
 };
+
+function whoseNote({ radio, heard }, whose, robot) {
+  const alone = `What robot ${robot + 1} has seen itself.`;
+  if (whose === "truth") return "The building as it is.";
+  if (whose === "team") return `Everything that anybody has seen. ${radio ? "All robots know it, by radio." : "No robot knows it: they never talk."}`;
+  if (!radio) return `${alone} This is all it decides from.`;
+  return heard ? `What robot ${robot + 1} knows, by radio from the others, too.` : `${alone} It decides from what all have seen: they have a radio.`;
+}
 
 const MODES = { [EXPLORING]: "exploring", [RETURNING]: "going home", [HOME]: "home", [FAILED]: "broken" };
 
@@ -607,8 +661,8 @@ function drawTeam() {
     row.setAttribute("aria-pressed", view.robot === robot);
     row.querySelector(".state").textContent = MODES[mode];
     row.querySelector(".mode").textContent = `${Math.round(left / 1000)} m left, home ${Math.round(home / 1000)} m`;
-    row.querySelector("i").style.width = `${(100 * left) / most}%`;
-    row.querySelector("b").style.left = `${(100 * home) / most}%`;
+    row.querySelector("i").style.transform = `scaleX(${left / most})`;
+    row.querySelector("b").style.transform = `translateX(${(100 * home) / most}%)`;
   }
 }
 
