@@ -54,7 +54,7 @@ def missions(seed):
     for decision in range(13):
         if decision in (0, 4, 12):
             found.append((flight.state, *observe_all(SMALL, flight.state)))
-        flight, _ = step(SMALL, planner, flight)
+        flight = step(SMALL, planner, flight)[0]
     return found
 
 

@@ -39,7 +39,7 @@ def missions(seed):
         if decision in (0, 1, 4, 12):
             state = jax.tree.map(np.asarray, flight.state)
             found.append((state, *jax.tree.map(np.asarray, observe_all(SMALL, flight.state))))
-        flight, _ = step(SMALL, planner, flight)
+        flight = step(SMALL, planner, flight)[0]
     return found
 
 
