@@ -51,7 +51,7 @@ def load_learner(settings: SacSettings, network: NetworkConfig, path: Path) -> L
 def with_identity(known: Network, like: Network) -> Network:
     """A network that also reads what a robot knows of itself, and makes nothing of it yet."""
 
-    def grown(leaf: Array, wanted: Array) -> Array:
+    def grown(leaf: Array, wanted: jax.ShapeDtypeStruct) -> Array:
         return jnp.pad(leaf, [(0, more - has) for has, more in zip(leaf.shape, wanted.shape, strict=True)])
 
     leaves = map(grown, jax.tree.leaves(known), jax.tree.leaves(like))
