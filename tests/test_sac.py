@@ -348,6 +348,26 @@ def test_the_actor_learns_its_lessons_and_the_critics_rest():
     assert int(learner.updates) == 61
 
 
+def test_an_actor_that_does_not_listen_yet_may_still_imitate():
+    batch, learner = with_lessons(drawn()), sac.begin(SETTINGS.sac, SETTINGS.network, jax.random.key(2))
+    value = jax.random.normal(jax.random.key(3), (32, 2, 75))
+    slope = jax.jit(
+        lambda settings, learner: sac.slope_of_actor(settings, learner, batch, value, PLAIN)[1], static_argnums=0
+    )
+    deaf = dataclasses.replace(SETTINGS.sac, judging=5)
+    late = dataclasses.replace(learner, updates=jnp.array(5, jnp.int32))
+    silent, heard = (jax.tree.leaves(slope(deaf, each)) for each in (learner, late))
+    assert not any(np.asarray(leaf).any() for leaf in silent)
+    assert any(np.asarray(leaf).any() for leaf in heard)
+    lessons, wanted = (
+        jax.tree.leaves(slope(settings, learner))
+        for settings in (dataclasses.replace(deaf, imitation=0.5), dataclasses.replace(deaf, imitation=1.0))
+    )
+    for half, whole in zip(lessons, wanted, strict=True):
+        np.testing.assert_allclose(2 * np.asarray(half), whole, rtol=1e-3, atol=1e-6)
+    assert any(np.asarray(leaf).any() for leaf in wanted)
+
+
 def test_critics_fit_a_fixed_batch():
     """With the target networks at rest and no future, the values become the rewards."""
     batch = drawn()

@@ -7,6 +7,7 @@ import planner_oracles as slow
 from cases import SMALL
 from decmarvel.environment import views
 from decmarvel.learning.teacher import NO_LESSON, Teacher, lessons
+from decmarvel.mission import Flight, decide
 from decmarvel.types import EXPLORING, RETURN_HOME
 from test_planners import MOST_CLOSE_CALLS, ROBOTS, mind_of, mission, of
 
@@ -56,6 +57,12 @@ def test_teacher_equals_oracle():
     assert different <= MOST_CLOSE_CALLS * checked
 
 
-def test_it_stays_out_of_the_way_of_recordings_and_benchmarks():
-    assert Teacher.communicates
-    assert not Teacher.shares_maps
+def test_everybody_keeps_their_own_map():
+    """A mission of the teacher's: with the same start, robots come to know different things."""
+    flight = next(mission(SMALL, "sector", 0, 1))[0]
+    flight = Flight(flight.state, None, flight.key)
+    step = jax.jit(lambda flight: decide(SMALL, Teacher(), flight)[0])
+    for _ in range(4):
+        flight = step(flight)
+    first, second, _ = jax.device_get(flight.state.robots.belief)
+    assert (first != second).any()

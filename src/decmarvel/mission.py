@@ -16,9 +16,6 @@ from decmarvel.types import EXPLORING, FAILED, HOME, Key, Move, Proposal, Scalar
 
 T = TypeVar("T", Move, Thought, "Moment")
 
-CONSIDERED = 5
-"""Candidates of a thought."""
-
 
 class Outcome(eqx.Module):
     """The metrics of one finished (or interrupted) mission."""
@@ -96,15 +93,10 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     return Flight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
 
 
-def considered(planner: Planner) -> int:
-    """How many candidates its thoughts have."""
-    return CONSIDERED if planner.weighs else 0
-
-
 def consider(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> Thought:
     """The most probable of all candidates."""
     scores, headings = (leaf.reshape(len(leaf), -1) for leaf in (proposals.score, proposals.heading))
-    score, choice = jax.lax.top_k(scores, considered(planner))
+    score, choice = jax.lax.top_k(scores, planner.weighs)
     heading = jnp.take_along_axis(headings, choice, axis=1)
     return Thought(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
 
@@ -161,7 +153,7 @@ def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) ->
     first, count = moment(flight.state), flight.state.robots.mode.shape[0]
     moments = jax.tree.map(lambda row: jnp.zeros((length + 1, *row.shape), row.dtype), first)
     moves = Move(empty(length, count, 2), empty(length, count), empty(length, count), empty(length, count))
-    thoughts = Thought(*(jnp.zeros((length, count, considered(planner)), kind) for kind in (int, int, float)))
+    thoughts = Thought(*(jnp.zeros((length, count, planner.weighs), kind) for kind in (int, int, float)))
     return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, thoughts)))
 
 

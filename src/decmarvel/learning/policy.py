@@ -20,7 +20,7 @@ from decmarvel.types import Key, LocalView, Proposal
 class LearnedPlanner(Planner):
     """Chooses the most probable candidate, or draws one. It never turns home by itself: the guard does that."""
 
-    weighs: ClassVar[bool] = True
+    weighs: ClassVar[int] = 5
     actor: Actor
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)

@@ -288,18 +288,20 @@ def imitate(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
     _, gradient, log_probability = slope_of_actor(settings, learner, batch, None, compute)
     gradient = mean(gradient, compute.axis)
     actor, optimiser = step(settings, settings.actor_rate, gradient, learner.actor_optimiser, learner.actor)
-    metrics = policy_metrics(batch, log_probability) | {"gradient/actor": optax.tree.norm(gradient)}
+    metrics = policy_metrics(settings, batch, log_probability) | {"gradient/actor": optax.tree.norm(gradient)}
     return eqx.tree_at(
         lambda old: (old.actor, old.actor_optimiser, old.updates), learner, (actor, optimiser, learner.updates + 1)
     ), mean(metrics, compute.axis)
 
 
-def policy_metrics(batch: Batch, log_probability: Float32[Array, "n A"]) -> Metrics:
-    """How sure the policy is, and how often it agrees with the teacher."""
+def policy_metrics(settings: SacSettings, batch: Batch, log_probability: Float32[Array, "n A"]) -> Metrics:
+    """How sure the policy is, and with a teacher how often the two agree."""
+    entropy = {"policy/entropy": expectation(log_probability, -log_probability).mean()}
+    if not settings.taught:
+        return entropy
     lesson = batch.state.lesson
     agrees = (jnp.argmax(log_probability, axis=-1) == lesson).sum() / jnp.maximum((lesson != NO_LESSON).sum(), 1)
-    return {
-        "policy/entropy": expectation(log_probability, -log_probability).mean(),
+    return entropy | {
         "imitation/loss": imitation_loss(log_probability, lesson),
         "imitation/agreement": agrees.astype(jnp.float32),
     }
@@ -332,7 +334,7 @@ def improve(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
         value, count = total(((taken * phase).sum(), phase.sum()), compute.axis)
         return value / jnp.maximum(count, 1.0)
 
-    metrics = policy_metrics(batch, log_probability) | {
+    metrics = policy_metrics(settings, batch, log_probability) | {
         "loss/critic": loss_q,
         "loss/actor": loss_pi,
         "loss/temperature": loss_alpha,

@@ -22,8 +22,8 @@ class Planner(eqx.Module):
     """Whether the planner needs a radio. Marked wherever its results are shown."""
     shares_maps: ClassVar[bool] = False
     """Whether the simulator merges the robots' maps after every decision."""
-    weighs: ClassVar[bool] = False
-    """Whether its scores are log-probabilities, which recordings keep."""
+    weighs: ClassVar[int] = 0
+    """Of so many candidates recordings keep the probability; not 0 only if the scores are log-probabilities."""
 
     @abstractmethod
     def start(self, config: Config, sites: int) -> Memory:
