@@ -147,10 +147,10 @@ def learning(
     ours = computes[0]
     look_ahead = jax.jit(lambda actor, batch: sac.foresee(actor, batch, ours))
     slope_q = jax.jit(lambda learner, batch, log: sac.slope_of_critics(settings.sac, learner, batch, log, ours))
-    slope_pi = jax.jit(lambda learner, batch, value: sac.slope_of_actor(settings.sac, learner, batch, value, ours))
+    slope_pi = jax.jit(lambda learner, batch, rows: sac.slope_of_actor(settings.sac, learner, batch, rows, ours))
     learner, key = training.learner, jax.random.key(1)
     next_shape = jax.eval_shape(look_ahead, learner.actor, drawn)
-    value_shape = jax.eval_shape(slope_q, learner, drawn, next_shape)[2].value
+    rows_shape = jax.eval_shape(slope_q, learner, drawn, next_shape)[2]
     programs = []
     for compute in computes:
 
@@ -166,7 +166,7 @@ def learning(
         *((program, maps, training) for program in programs),
         (look_ahead, learner.actor, drawn),
         (slope_q, learner, drawn, next_shape),
-        (slope_pi, learner, drawn, value_shape),
+        (slope_pi, learner, drawn, rows_shape),
     )
     for compute, program in zip(computes, programs, strict=True):
         elapsed = seconds(f"whole update, {compute.kernel}", program, maps, training, repeats=3)
@@ -176,8 +176,8 @@ def learning(
     times["policy in the next states"] = seconds("policy", look_ahead, learner.actor, drawn)
     next_log = look_ahead(learner.actor, drawn)
     times["critics, their targets and gradient"] = seconds("critics", slope_q, learner, drawn, next_log)
-    value = slope_q(learner, drawn, next_log)[2].value
-    times["actor and gradient"] = seconds("actor", slope_pi, learner, drawn, value)
+    rows = slope_q(learner, drawn, next_log)[2]
+    times["actor and gradient"] = seconds("actor", slope_pi, learner, drawn, rows)
     own_loss, own_slope, _ = slope_q(learner, drawn, next_log)
     for compute in computes[1:]:
         loss, slope, _ = jax.jit(partial(sac.slope_of_critics, settings.sac, compute=compute))(learner, drawn, next_log)

@@ -478,14 +478,16 @@ def there_and_back(config, state, worlds, bucket):
     observations = jax.vmap(lambda view: observe(config, view))(views(config, state))
     privileged = jax.vmap(lambda number: privileged_view(config, state, number))(jnp.arange(ROBOTS, dtype=jnp.int32))
     number = jnp.array(1, jnp.int32)
-    kept = jax.vmap(lambda o, p: encode(config, truth, number, o, p, 40 * number))(observations, privileged)
+    kept = jax.vmap(lambda o, p: encode(config, truth, number, o, p, 40 * number, -0.5 * jnp.ones(())))(
+        observations, privileged
+    )
 
     def direct(observation, seen, lesson):
         own = compact(observation, bucket)
         other = seen.active & (jnp.arange(ROBOTS) != observation.number)
         shares = shares_at(truth, seen)
         nodes = privileged_nodes(config, truth, own, observation.site, shares, seen.sites, other)
-        return Inputs(own, situation(observation), nodes, lesson)
+        return Inputs(own, situation(observation), nodes, lesson, -0.5 * jnp.ones(()))
 
     back = jax.vmap(lambda snapshot: decode(config, truths, snapshot))(kept)
     return jax.vmap(direct)(observations, privileged, jnp.full(ROBOTS, 40)), back, kept
@@ -505,6 +507,7 @@ def test_a_snapshot_gives_the_inputs_again():
                     np.testing.assert_array_equal(getattr(two, field), getattr(one, field), err_msg=field)
                 np.testing.assert_allclose(two.features, one.features, atol=2e-5)
             np.testing.assert_array_equal(back.lesson, direct.lesson)
+            np.testing.assert_array_equal(back.log_probability, direct.log_probability)
             for field in ("site", "base", "budget", "heading_bin", "action_mask", "sensed", "token_mask", "token_site"):
                 np.testing.assert_array_equal(
                     getattr(back.situation, field), getattr(direct.situation, field), err_msg=field

@@ -318,6 +318,64 @@ def with_lessons(batch):
     return eqx.tree_at(lambda b: b.state.lesson, batch, lesson)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_proximal_loss_equals_loops(seed):
+    log_probability, _, valid = policies(seed)
+    rng = np.random.default_rng(200 + seed)
+    action = [int(rng.choice(np.flatnonzero(row))) for row in valid]
+    advantage, moved = rng.normal(size=BATCH), rng.normal(scale=0.3, size=BATCH)
+    before = [log_probability[i, action[i]] - moved[i] for i in range(BATCH)]
+    total = 0.0
+    for i in range(BATCH):
+        ratio = math.exp(log_probability[i, action[i]] - before[i])
+        gain = advantage[i] * (min(ratio, 1.2) if advantage[i] > 0 else max(ratio, 0.8))
+        entropy = -sum(math.exp(log_probability[i, a]) * log_probability[i, a] for a in np.flatnonzero(valid[i]))
+        total -= (gain + 0.3 * entropy) / BATCH
+    got = sac.proximal_loss(
+        SacSettings(clip=0.2),
+        single(log_probability),
+        single(before),
+        jnp.asarray(action, jnp.int32),
+        single(advantage),
+        single(0.3),
+    )
+    np.testing.assert_allclose(got, total, rtol=1e-4, atol=1e-5)
+
+
+def test_the_memory_knows_how_likely_actions_were():
+    """In the first round the policy is the one that the run began with."""
+    training = jax.device_get(with_own(run(1)[0], lambda leaf: leaf[0]))
+    batch = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.replay, t.spread, jax.random.key(1), 32))(training)
+    actor = jax.device_get(run(0)[0].learner.actor)
+    log = jax.jit(lambda actor, batch: sac.log_policy(actor, batch.state.nodes, batch.state.situation, PLAIN))(
+        actor, batch
+    )
+    likely = np.take_along_axis(np.asarray(log), np.asarray(batch.action)[:, None], axis=-1)[:, 0]
+    np.testing.assert_allclose(batch.state.log_probability, likely, atol=1e-4)
+    assert likely.std() > 0.01
+
+
+def test_refining_follows_the_advantage():
+    """Where an action earned more than the critics expect, it becomes more probable; the critics may speak first."""
+    batch = dataclasses.replace(drawn(), discount=jnp.zeros(32), reward=jnp.where(jnp.arange(32) % 2 == 0, 3.0, -3.0))
+    settings = dataclasses.replace(SETTINGS.sac, clip=0.2, judging=2, actor_rate=1e-3)
+    learner = sac.begin(settings, SETTINGS.network, jax.random.key(2))
+    read = jax.jit(lambda learner: sac.log_policy(learner.actor, batch.state.nodes, batch.state.situation, PLAIN))
+
+    def likely(learner):
+        return np.take_along_axis(np.asarray(read(learner)), np.asarray(batch.action)[:, None], axis=-1)[:, 0]
+
+    first = likely(learner)
+    batch = eqx.tree_at(lambda b: b.state.log_probability, batch, jnp.asarray(first))
+    for updates in range(12):
+        learner, _ = update(settings, learner, batch, PLAIN)
+        if updates == 1:
+            np.testing.assert_array_equal(likely(learner), first)
+    change = likely(learner) - first
+    assert change[::2].mean() > 0.01
+    assert change[1::2].mean() < -0.01
+
+
 def test_imitation_loss():
     log = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6]]))
     found = sac.imitation_loss(log, jnp.array([1, 2, NO_LESSON], jnp.int32))
@@ -350,9 +408,9 @@ def test_the_actor_learns_its_lessons_and_the_critics_rest():
 
 def test_an_actor_that_does_not_listen_yet_may_still_imitate():
     batch, learner = with_lessons(drawn()), sac.begin(SETTINGS.sac, SETTINGS.network, jax.random.key(2))
-    value = jax.random.normal(jax.random.key(3), (32, 2, 75))
+    judged = sac.CriticRows(jax.random.normal(jax.random.key(3), (32, 2, 75)), jnp.zeros(32))
     slope = jax.jit(
-        lambda settings, learner: sac.slope_of_actor(settings, learner, batch, value, PLAIN)[1], static_argnums=0
+        lambda settings, learner: sac.slope_of_actor(settings, learner, batch, judged, PLAIN)[1], static_argnums=0
     )
     deaf = dataclasses.replace(SETTINGS.sac, judging=5)
     late = dataclasses.replace(learner, updates=jnp.array(5, jnp.int32))
@@ -425,6 +483,19 @@ def test_every_ablation_changes_one_thing():
         "collect.team_sizes",
         "sac.actor_rate",
         "sac.lessons",
+        "network.identity",
+    ]
+    assert changed.pop("refine") == [
+        "capacity",
+        "first_rows",
+        "collect.missions",
+        "collect.team_sizes",
+        "sac.steps",
+        "sac.actor_rate",
+        "sac.entropy_share",
+        "sac.judging",
+        "sac.imitation",
+        "sac.clip",
         "network.identity",
     ]
     predecessor = {name.split(".")[0] for name in changed.pop("marvel")}

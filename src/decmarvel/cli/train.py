@@ -11,8 +11,8 @@ import typer
 from decmarvel.cli.options import check_name, check_range, complain, make_folder
 
 NAMES = (
-    "fast, imitate (a teacher, to begin with), paper, marvel (the predecessor), or an ablation: no-top, "
-    "no-curriculum, no-dual-head"
+    "fast, imitate (a teacher, to begin with) and refine (after it), paper, marvel (the predecessor), or an ablation: "
+    "no-top, no-curriculum, no-dual-head"
 )
 
 

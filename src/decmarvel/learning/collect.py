@@ -202,18 +202,27 @@ def decide_all(
     going_on = jax.vmap(lambda state: explores_on(config, state))(after)
     earned = terms.total
     numbers = jnp.arange(settings.robots, dtype=jnp.int32)
+    score = proposals.score.reshape(*move.choice.shape, -1)
+    likely = jnp.take_along_axis(score, jnp.maximum(move.choice, 0)[..., None], axis=-1)[..., 0]
 
-    def snapshot(index: Int32[Array, ""], state: State, seen: Observation, lesson: Int32[Array, "N"]) -> Snapshot:
+    def snapshot(
+        index: Int32[Array, ""],
+        state: State,
+        seen: Observation,
+        lesson: Int32[Array, "N"],
+        likely: Float32[Array, "N"],
+    ) -> Snapshot:
         truth = jax.tree.map(lambda leaf: leaf[index], maps.truth)
 
-        def one(number: Int32[Array, ""], observation: Observation, lesson: Int32[Array, ""]) -> Snapshot:
-            privileged = privileged_view(config, state, number)
-            return encode(config, truth, index, observation, privileged, lesson)
+        def one(
+            number: Int32[Array, ""], seen: Observation, lesson: Int32[Array, ""], likely: Float32[Array, ""]
+        ) -> Snapshot:
+            return encode(config, truth, index, seen, privileged_view(config, state, number), lesson, likely)
 
-        return jax.vmap(one)(numbers, seen, lesson)
+        return jax.vmap(one)(numbers, seen, lesson, likely)
 
     stored = Step(
-        state=jax.vmap(snapshot)(air.map, air.state, observations, lesson),
+        state=jax.vmap(snapshot)(air.map, air.state, observations, lesson, likely),
         exploring=exploring,
         action=move.choice,
         reward=earned,

@@ -52,6 +52,9 @@ class SacSettings:
     """In the first so many updates the critics learn what the actor is worth, and the actor does not listen yet."""
     imitation: float = 0.0
     """What imitation weighs in the actor's loss beside the critics."""
+    clip: float = 0.0
+    """Not 0 (`refine`): the actor follows the advantage of what was done, until its probability has changed by this
+    share (Schulman et al. 2017), instead of the critics' values of all that could be done."""
 
     @property
     def taught(self) -> bool:
@@ -158,6 +161,21 @@ def actor_loss(
     return -soft_value(log_probability, value, alpha).mean()
 
 
+def proximal_loss(
+    settings: SacSettings,
+    log_probability: Float32[Array, "n A"],
+    before: Float32[Array, "n"],
+    action: Int32[Array, "n"],
+    advantage: Float32[Array, "n"],
+    alpha: Float32[Array, ""],
+) -> Float32[Array, ""]:
+    """What was better than expected becomes more probable, within limits; entropy counts as in SAC."""
+    now = jnp.take_along_axis(log_probability, action[:, None], axis=-1)[:, 0]
+    ratio = jnp.exp(now - before)
+    gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip) * advantage)
+    return -(gain + alpha * expectation(log_probability, -log_probability)).mean()
+
+
 def imitation_loss(log_probability: Float32[Array, "n A"], lesson: Int32[Array, "n"]) -> Float32[Array, ""]:
     """How improbable the teacher's actions are: cross-entropy. A state without a lesson adds zero."""
     chosen = jnp.take_along_axis(log_probability, jnp.maximum(lesson, 0)[:, None], axis=-1)[:, 0]
@@ -204,8 +222,9 @@ def slope_of_critics(
     """The loss of Eq. 13, the sum of the twins', and its gradient, with the targets' soft values of the next states.
 
     One critic after the other: products of all samples with one matrix are quickest, and nothing is kept for both.
+    Values are soft unless advantages are made of them.
     """
-    alpha = jnp.exp(learner.log_alpha)
+    alpha = jnp.zeros(()) if settings.clip else jnp.exp(learner.log_alpha)
 
     def one(
         nodes: tuple[Nodes, Nodes], batch: Batch, next_log: Float32[Array, "n A"]
@@ -236,35 +255,37 @@ def slope_of_critics(
 
 
 def slope_of_actor(
-    settings: SacSettings, learner: Learner, batch: Batch, value: Float32[Array, "n 2 A"] | None, compute: Compute
+    settings: SacSettings, learner: Learner, batch: Batch, judged: CriticRows | None, compute: Compute
 ) -> tuple[Float32[Array, ""], Actor, Float32[Array, "n A"]]:
-    """The actor's loss, its gradient, and the policy in the states of the batch. Without values it is in class."""
+    """The actor's loss, its gradient, and the policy in the states of the batch. Without critics it is in class."""
     alpha = jnp.exp(learner.log_alpha)
     listens = (learner.updates >= settings.judging).astype(jnp.float32)
 
     def one(
-        nodes: tuple[Nodes], situation: Situation, lesson: Int32[Array, "n"], value: Float32[Array, "n 2 A"] | None
+        nodes: tuple[Nodes], batch: Batch, judged: CriticRows | None
     ) -> tuple[tuple[Float32[Array, ""], Actor], Float32[Array, "n A"]]:
+        state = batch.state
+
         def loss(actor: Actor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
-            log_probability = log_policy(actor, nodes[0], situation, compute)
-            if value is None:
-                return imitation_loss(log_probability, lesson), log_probability
-            found = listens * actor_loss(log_probability, jnp.moveaxis(value, 1, 0), alpha)
+            log_probability = log_policy(actor, nodes[0], state.situation, compute)
+            if judged is None:
+                return imitation_loss(log_probability, state.lesson), log_probability
+            if settings.clip:
+                expected = expectation(jax.lax.stop_gradient(log_probability), judged.value.mean(axis=1))
+                advantage, before = judged.target - expected, state.log_probability
+                found = proximal_loss(settings, log_probability, before, batch.action, advantage, alpha)
+            else:
+                found = actor_loss(log_probability, jnp.moveaxis(judged.value, 1, 0), alpha)
+            found *= listens
             if settings.imitation:
-                found += settings.imitation * imitation_loss(log_probability, lesson)
+                found += settings.imitation * imitation_loss(log_probability, state.lesson)
             return found, log_probability
 
         (found, log_probability), gradient = jax.value_and_grad(loss, has_aux=True)(learner.actor)
         return (found, gradient), log_probability
 
     (loss, gradient), rows = in_groups(
-        compute.group,
-        compute.actor_buckets,
-        one,
-        (batch.state.nodes,),
-        batch.state.situation,
-        batch.state.lesson,
-        value,
+        compute.group, compute.actor_buckets, one, (batch.state.nodes,), without_nodes(batch), judged
     )
     return loss, gradient, rows
 
@@ -314,7 +335,7 @@ def improve(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
     alpha = jnp.exp(learner.log_alpha)
     next_log = foresee(learner.actor, batch, compute)
     loss_q, gradient_q, rows = slope_of_critics(settings, learner, batch, next_log, compute)
-    loss_pi, gradient_pi, log_probability = slope_of_actor(settings, learner, batch, rows.value, compute)
+    loss_pi, gradient_pi, log_probability = slope_of_actor(settings, learner, batch, rows, compute)
     valid = batch.state.situation.action_mask.sum(axis=(-2, -1)).astype(jnp.int32)
     loss_alpha, gradient_alpha = jax.value_and_grad(
         lambda log_alpha: temperature_loss(settings, log_alpha, log_probability, valid)

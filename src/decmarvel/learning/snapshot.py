@@ -61,6 +61,8 @@ class Snapshot(eqx.Module):
     """Whose true graph the critic reads."""
     lesson: Int8[Array, "*batch"]
     """What the teacher would do; -1 for nothing in particular, or where nobody asked."""
+    log_probability: Float32[Array, "*batch"]
+    """Of what was done, by the policy as it was then."""
 
 
 Privilege: TypeAlias = Literal["own and team", "team", "none"]
@@ -74,6 +76,7 @@ class Inputs(eqx.Module):
     situation: Situation
     critic_nodes: Nodes
     lesson: Int32[Array, "*batch"]
+    log_probability: Float32[Array, "*batch"]
 
 
 def column_units(config: Config) -> tuple[Float32[np.ndarray, "6"], Float32[np.ndarray, "6"]]:
@@ -99,6 +102,7 @@ def encode(
     observation: Observation,
     privileged: PrivilegedView,
     lesson: Int32[Array, ""],
+    log_probability: Float32[Array, ""],
 ) -> Snapshot:
     """What a state is kept as."""
     sites = observation.node_mask.shape[0]
@@ -133,6 +137,7 @@ def encode(
         post=privileged.post_success,
         map=map_index,
         lesson=lesson.astype(jnp.int8),
+        log_probability=log_probability,
     )
 
 
@@ -195,4 +200,5 @@ def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privilege: Pri
         critic_nodes = privileged_nodes(config, truth, nodes, here, shares, robots, other)
     else:
         critic_nodes = unprivileged_nodes(nodes)
-    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, snapshot.lesson.astype(jnp.int32))
+    lesson = snapshot.lesson.astype(jnp.int32)
+    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, lesson, snapshot.log_probability)

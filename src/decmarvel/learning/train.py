@@ -85,9 +85,19 @@ IMITATE = replace(
     network=replace(FAST.network, identity=True),
 )
 """A first leg for a better start: learn what a teacher does that sees what everybody has seen."""
+REFINE = replace(
+    IMITATE,
+    capacity=40_000,
+    first_rows=10_000,
+    sac=replace(
+        IMITATE.sac, lessons=0, judging=300, clip=0.2, imitation=0.1, steps=16, entropy_share=0.1, actor_rate=1e-4
+    ),
+)
+"""The leg after `imitate`: small steps towards what turned out better than expected, with fresh experience only."""
 PRESETS: dict[str, TrainSettings] = {
     "fast": FAST,
     "imitate": IMITATE,
+    "refine": REFINE,
     "paper": PAPER,
     "marvel": MARVEL,
     "no-top": replace(FAST, privilege="none"),
@@ -182,7 +192,7 @@ def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
         observation = observe(config, jax.tree.map(lambda leaf: leaf[0], views(config, state)))
         number = jnp.array(0, jnp.int32)
         privileged = privileged_view(config, state, number)
-        return encode(config, truth, number, observation, privileged, number)
+        return encode(config, truth, number, observation, privileged, number, jnp.zeros(()))
 
     shapes = jax.eval_shape(first, maps)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
