@@ -177,12 +177,35 @@ def cross(p, rho, tokens):
     return rho + linear(p, "cross.attention.output", look(p, "cross.attention", query, keys, values, gated=False))
 
 
-def point(p, zeta, rho, mask):
+OWN_SLOT, NOTHING_CM = 12, 65535
+
+
+def way(observation, site):
+    """How far a node is, whether it is open, and how far one looks from there."""
+    way_cm, open_cm = int(observation.ways.way_cm[site]), int(observation.ways.open_cm[site])
+    is_open = open_cm < NOTHING_CM
+    return [min(way_cm / 100 / 100, 2.0), float(is_open), open_cm / 100 / 9 if is_open else 0.0]
+
+
+def begin(p, zeta, observation, z):
+    """With the extension `goals`: the logarithm of each slot's share of the goals, zero without any."""
+    query, weight, share = linear(p, "goal.query", zeta), {}, np.zeros(25)
+    for site, embedding in z.items():
+        if observation.ways.open_cm[site] < NOTHING_CM and observation.ways.slot[site] != OWN_SLOT:
+            weight[site] = math.exp(linear(p, "goal.key", embedding) @ query / math.sqrt(128))
+    if not weight:
+        return np.zeros(25)
+    for site, one in weight.items():
+        share[observation.ways.slot[site]] += one / sum(weight.values())
+    return np.array([math.log(one + 0.001) for one in share])
+
+
+def point(p, zeta, rho, mask, prior):
     """Step 10, Eq. 12."""
     query, logits = linear(p, "pointer.query", zeta), {}
     for index in np.ndindex(mask.shape):
         if mask[index]:
-            logits[index] = query @ linear(p, "pointer.key", rho[index]) / math.sqrt(128)
+            logits[index] = query @ linear(p, "pointer.key", rho[index]) / math.sqrt(128) + prior[index[0]]
     found = np.full(mask.shape, -1e9)
     if logits:
         top = max(logits.values())
@@ -192,13 +215,15 @@ def point(p, zeta, rho, mask):
     return found
 
 
-def actor(p, observation, bucket, identity=False):
+def actor(p, observation, bucket, identity=False, goals=False):
     """What each step makes, by name; "policy" are the log-probabilities (25, 3)."""
     here = tuple(int(v) for v in observation.site)
     sites = kept_sites(observation.node_mask, here, bucket)
     features = [observation.node_features[site] for site in sites]
     if identity:
         features = [np.array([*row, *bearing(observation, site)]) for row, site in zip(features, sites, strict=True)]
+    if goals:
+        features = [np.array([*row, *way(observation, site)]) for row, site in zip(features, sites, strict=True)]
     histograms = [observation.histogram[site] for site in sites]
     z = encode_graph(p, features, histograms, neighbourhoods(sites, observation.edge))
     z = dict(zip(sites, z, strict=True))
@@ -210,9 +235,10 @@ def actor(p, observation, bucket, identity=False):
     zeta = context(p, z[here], observation, identity)
     rho = actions(p, observation, z)
     crossed = np.array([[cross(p, one, list(fused.values())) for one in row] for row in rho])
-    policy = point(p, zeta, crossed, observation.action_mask)
-    names = ("graph", "tokens", "fusion", "context", "action", "cross", "policy")
-    return dict(zip(names, (z, tau, fused, zeta, rho, crossed, policy), strict=True))
+    prior = begin(p, zeta, observation, z) if goals else np.zeros(25)
+    policy = point(p, zeta, crossed, observation.action_mask, prior)
+    names = ("graph", "tokens", "fusion", "context", "action", "cross", "prior", "policy")
+    return dict(zip(names, (z, tau, fused, zeta, rho, crossed, prior, policy), strict=True))
 
 
 def linked_sites(edge, start):

@@ -199,13 +199,13 @@ def nearest_by_bin(mind: Mind, site: Site) -> dict[int, tuple[int, Cell]]:
     return nearest
 
 
-def sector_cost(mind: Mind, cell: Cell) -> int:
+def sector_cost(mind: Mind, cell: Cell, weight_m: int = 30) -> int:
     """What it costs to look outside one's own sector: section "Nearest and sector"."""
     y, x = mind.cell(mind.base)
     bearing = math.atan2(cell[0] - y, cell[1] - x)
     own = 2 * math.pi * mind.number / mind.team_size + 0.3
     agreement = 0.0 if cell == (y, x) else math.cos(bearing - own)  # the base itself lies in no direction
-    return 10 * round(100 * 30 * (1 - agreement))
+    return 10 * round(100 * weight_m * (1 - agreement))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ ROBOTS, SIZE = 4, SITES[SMALL]
 ALL = SIZE * SIZE
 SEEDS = (3, 9)
 seeds = pytest.mark.parametrize("seed", SEEDS)
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
 
@@ -82,8 +81,8 @@ def stirred(network, seed):
 
 
 @cache
-def actor(identity=False):
-    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity)), 1)
+def actor(identity=False, goals=False):
+    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity, goals=goals)), 1)
 
 
 @cache
@@ -140,6 +139,8 @@ def test_nodes_equal_oracle(seed, bucket):
             np.testing.assert_array_equal(nodes.features[place], raw.node_features[site])
             np.testing.assert_array_equal(nodes.histogram[place], raw.histogram[site])
             assert nodes.edges[place] == sum(1 << slot for slot in range(25) if raw.edge[slot][site])
+        for got, field in zip(jax.tree.leaves(nodes.ways), jax.tree.leaves(raw.ways), strict=True):
+            np.testing.assert_array_equal(got[:count], [field[site] for site in sites])
         for padding in (nodes.features, nodes.histogram, nodes.edges):
             assert not np.asarray(padding[count:]).any()
         expected = np.zeros((bucket, bucket), bool)
@@ -192,13 +193,83 @@ def test_every_step_of_the_actor_equals_oracle(seed):
 
 
 @seeds
-@pytest.mark.parametrize("identity", [False, True])
-def test_actor_in_a_small_bucket_equals_oracle(seed, identity):
-    """Nodes left out, and the extension."""
-    network, p = actor(identity), parameters(actor(identity))
+@pytest.mark.parametrize(("identity", "goals"), [(False, False), (True, False), (False, True), (True, True)])
+def test_actor_in_a_small_bucket_equals_oracle(seed, identity, goals):
+    """Nodes left out, and the extensions."""
+    network, p = actor(identity, goals), parameters(actor(identity, goals))
     for _, observation, _ in one_each(seed):
-        wanted = network_oracles.actor(p, plain(observation), 10, identity)
+        wanted = network_oracles.actor(p, plain(observation), 10, identity, goals)
         close(apply(network, *pack(observation, 10)), wanted["policy"])
+
+
+@pytest.mark.parametrize("identity", [False, True])
+def test_actor_with_goals_equals_oracle(identity):
+    """With everything in the bucket, and different from what it would be without a preference."""
+    network, p = actor(identity, goals=True), parameters(actor(identity, goals=True))
+    preferences = []
+    for seed in SEEDS:
+        for _, observation, _ in one_each(seed):
+            wanted = network_oracles.actor(p, plain(observation), ALL, identity, goals=True)
+            close(apply(network, *pack(observation, ALL)), wanted["policy"])
+            preferences.append(np.ptp(wanted["prior"][observation.action_mask.any(axis=-1)]))
+    assert max(preferences) > 1
+
+
+def closed(nodes):
+    """Nothing is left to look at."""
+    return eqx.tree_at(lambda n: n.ways.open_cm, nodes, jnp.full_like(nodes.ways.open_cm, 65535))
+
+
+@seeds
+def test_without_a_goal_no_waypoint_is_preferred(seed):
+    """Whatever the weights that judge goals; with goals they matter."""
+    network = actor(goals=True)
+    other = eqx.tree_at(lambda n: n.goal, network, stirred(network.goal, 7))
+    p, moved = parameters(network), False
+    for _, observation, _ in one_each(seed):
+        nodes, where = pack(observation, ALL)
+        found = apply(network, closed(nodes), where)
+        np.testing.assert_array_equal(apply(other, closed(nodes), where), found)
+        moved |= bool((apply(other, nodes, where) != apply(network, nodes, where)).any())
+        nothing = np.full((SIZE, SIZE), 65535)
+        raw = eqx.tree_at(lambda o: o.ways.open_cm, plain(observation), nothing)
+        wanted = network_oracles.actor(p, raw, ALL, goals=True)
+        assert not wanted["prior"].any()
+        close(found, wanted["policy"])
+    assert moved
+
+
+def test_one_goal_makes_its_waypoint_a_thousand_times_as_likely():
+    """As the same policy without that goal's preference, up to the share that is left to the other waypoints."""
+    network = actor(goals=True)
+    blind = eqx.tree_at(lambda n: n.goal.query.weight, network, jnp.zeros_like(network.goal.query.weight))
+    observation = next(each for _, each, _ in one_each(9) if each.action_mask[:, 0].sum() > 9)
+    nodes, where = pack(observation, ALL)
+    reachable = nodes.mask & (nodes.ways.slot != 12)
+    only = jnp.arange(ALL) == jnp.flatnonzero(reachable)[-1]
+    one = eqx.tree_at(lambda n: n.ways.open_cm, nodes, jnp.where(only, 100, 65535).astype(jnp.int32))
+    nowhere = eqx.tree_at(lambda n: n.ways.slot, one, jnp.full_like(one.ways.slot, 12))
+    found, without = (np.asarray(apply(network, each, where)) for each in (one, nowhere))
+    np.testing.assert_array_equal(apply(blind, one, where), found)
+    chosen = np.zeros(25, bool)
+    chosen[int(one.ways.slot[only][0])] = True
+    valid = np.asarray(where.action_mask)
+    change = found - without
+    inside, outside = change[valid & chosen[:, None]], change[valid & ~chosen[:, None]]
+    close(inside - outside[0], np.log(1.001 / 0.001) * np.ones(3))
+    close(outside - outside[0], np.zeros(len(outside)))
+
+
+def test_goals_are_for_the_actor():
+    """A critic is the same with and without; an actor starts with the same weights, but for what reads ways."""
+    without, with_goals = (dataclasses.replace(TINY, goals=goals) for goals in (False, True))
+    for one, two in zip(*(jax.tree.leaves(Critic(jax.random.key(0), c)) for c in (without, with_goals)), strict=True):
+        np.testing.assert_array_equal(one, two)
+    one, two = (named_arrays(Actor(jax.random.key(0), config)) for config in (without, with_goals))
+    assert two.keys() - one.keys() == {"goal.key.weight", "goal.query.weight"}
+    assert two["graph.embed.weight"].shape[1] - one["graph.embed.weight"].shape[1] == 3
+    for name in one.keys() - {"graph.embed.weight", "graph.embed.bias"}:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 
 
 @seeds
@@ -262,18 +333,24 @@ def test_phases_and_targets():
     assert named_arrays(followed).keys() == named_arrays(network).keys()
 
 
+with_and_without_goals = pytest.mark.parametrize("goals", [False, True])
+
+
 @seeds
-def test_what_is_masked_changes_nothing(seed):
+@with_and_without_goals
+def test_what_is_masked_changes_nothing(seed, goals):
     """Padding, unseen tokens and the headings of invalid actions may hold anything."""
+    network = actor(goals=goals)
     for _, observation, _ in one_each(seed):
         nodes, where = pack(observation, ALL)
-        expected = apply(actor(), nodes, where)
+        expected = apply(network, nodes, where)
         junk = dataclasses.replace(
             nodes,
             site=jnp.where(nodes.mask[:, None], nodes.site, where.site[None]),
             features=jnp.where(nodes.mask[:, None], nodes.features, jnp.nan),
             histogram=jnp.where(nodes.mask[:, None], nodes.histogram, 255).astype(jnp.uint8),
             edges=jnp.where(nodes.mask, nodes.edges, 2**25 - 1).astype(jnp.uint32),
+            ways=jax.tree.map(lambda leaf, held=nodes.mask: jnp.where(held, leaf, 7), nodes.ways),
         )
         bins = jnp.where(where.action_mask, where.heading_bin, (where.heading_bin + 11) % 36)
         unseen = dataclasses.replace(
@@ -282,27 +359,28 @@ def test_what_is_masked_changes_nothing(seed):
             token_site=jnp.where(where.token_mask[..., None], where.token_site, where.site[None, None]),
             heading_bin=bins,
         )
-        close(apply(actor(), junk, unseen), expected, 1e-6)
+        close(apply(network, junk, unseen), expected, 1e-6)
         assert not where.token_mask.all()
         assert not nodes.mask.all()
 
 
 @seeds
-def test_order_and_bucket_change_nothing(seed):
+@with_and_without_goals
+def test_order_and_bucket_change_nothing(seed, goals):
     """The places of nodes, the order of teammates, and the size of the bucket."""
-    rng = np.random.default_rng(seed)
+    network, rng = actor(goals=goals), np.random.default_rng(seed)
     for _, observation, _ in one_each(seed):
         nodes, where = pack(observation, ALL)
-        expected = apply(actor(), nodes, where)
+        expected = apply(network, nodes, where)
         order, mates = rng.permutation(ALL), rng.permutation(ROBOTS)
         mixed = jax.tree.map(lambda leaf, order=order: leaf[order], nodes)
-        close(apply(actor(), mixed, where), expected, 1e-5)
+        close(apply(network, mixed, where), expected, 1e-5)
         close(embed(actor(), mixed), embed(actor(), nodes)[order], 1e-5)
         others = dataclasses.replace(
             where, tokens=where.tokens[mates], token_mask=where.token_mask[mates], token_site=where.token_site[mates]
         )
-        close(apply(actor(), nodes, others), expected, 1e-5)
-        close(apply(actor(), *pack(observation, ALL + 48)), expected, 1e-5)
+        close(apply(network, nodes, others), expected, 1e-5)
+        close(apply(network, *pack(observation, ALL + 48)), expected, 1e-5)
 
 
 @seeds
@@ -369,6 +447,31 @@ def test_gradients_are_finite(case, dtype):
     untouched = {"nobody seen": {"tokens", "fusion", "cross"}, "no action": everything, "no node": {"graph"}}
     assert where.token_mask.any() == (case != "nobody seen")
     assert touched == everything - untouched.get(case, set())
+
+
+@pytest.mark.parametrize("case", ["usual", "one goal", "no goal", "no node"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_with_goals_are_finite(case, dtype):
+    """Also where there is nothing to choose from: then nothing is learned about goals."""
+    *_, (_, observation, _) = one_each(9)
+    nodes, where = pack(observation, ALL)
+    goal = nodes.mask & (nodes.ways.open_cm < 65535) & (nodes.ways.slot != 12)
+    assert goal.sum() > 1
+    if case == "one goal":
+        first = jnp.arange(ALL) == jnp.argmax(goal)
+        open_cm = jnp.where(first, nodes.ways.open_cm, 65535).astype(jnp.int32)
+        nodes = eqx.tree_at(lambda n: n.ways.open_cm, nodes, open_cm)
+    if case == "no goal":
+        nodes = closed(nodes)
+    if case == "no node":
+        nodes = dataclasses.replace(nodes, mask=jnp.zeros_like(nodes.mask))
+    with jax.numpy_dtype_promotion("standard"):
+        value, found = gradients(actor(goals=True), nodes, where, Compute(dtype))
+    assert jnp.isfinite(value)
+    for name, leaf in named_arrays(found).items():
+        assert jnp.isfinite(leaf).all(), name
+        if name.startswith("goal."):
+            assert (jnp.abs(leaf).max() > 1e-6) == (case == "usual"), name
 
 
 def test_attention_to_nothing_is_zero():
@@ -477,11 +580,12 @@ def test_the_kernels_change_nothing_of_the_policy():
 
 
 @seeds
-def test_half_precision_is_close(seed):
+@with_and_without_goals
+def test_half_precision_is_close(seed, goals):
     """bfloat16 has two to three digits."""
     for _, observation, _ in one_each(seed):
         nodes, where = pack(observation, ALL)
-        full, half = (apply(actor(), nodes, where, Compute(dtype)) for dtype in ("float32", "bfloat16"))
+        full, half = (apply(actor(goals=goals), nodes, where, Compute(dtype)) for dtype in ("float32", "bfloat16"))
         assert half.dtype == jnp.float32
         valid = np.asarray(where.action_mask)
         np.testing.assert_allclose(half[valid], full[valid], atol=0.2)
@@ -490,8 +594,9 @@ def test_half_precision_is_close(seed):
         np.testing.assert_allclose(values[1], values[0], atol=0.1 * float(values[0].std()) + 0.02)
 
 
-def test_a_learned_planner_flies_and_everybody_gets_home():
-    planner = LearnedPlanner(Actor(jax.random.key(0), dataclasses.replace(TINY, identity=True)))
+@with_and_without_goals
+def test_a_learned_planner_flies_and_everybody_gets_home(goals):
+    planner = LearnedPlanner(Actor(jax.random.key(0), dataclasses.replace(TINY, identity=True, goals=goals)))
     fly = eqx.filter_jit(run_mission)
     for seed in (3, 8):
         world = draw_case(SMALL, seed).world

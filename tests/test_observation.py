@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import oracles
+import planner_oracles
 from cases import SITES, SMALL, draw_case
 from decmarvel.environment import Fleet, views
 from decmarvel.mission import decide, take_off
@@ -187,13 +188,66 @@ def test_a_token_belongs_to_an_own_node_nearby_or_to_none(seed):
 @seeds
 def test_the_rest_of_the_observation(seed):
     for robot, observation in robots_of(seed):
-        node, site = robot.graph.home_mm < FAR_MM, tuple(int(v) for v in robot.site)
-        feasible = oracles.feasible_slots(SMALL, robot.graph.edge, robot.graph.home_mm, site, int(robot.budget_mm))
-        np.testing.assert_array_equal(observation.action_mask, np.repeat(feasible[:, None], 3, axis=1))
+        node = robot.graph.home_mm < FAR_MM
+        np.testing.assert_array_equal(observation.action_mask, np.repeat(feasible_slots(robot)[:, None], 3, axis=1))
         np.testing.assert_array_equal(observation.histogram, robot.graph.sight.histogram * node[..., None])
         np.testing.assert_array_equal(observation.edge, robot.graph.edge)
         np.testing.assert_array_equal(observation.sensed, robot.sensed)
         np.testing.assert_array_equal(observation.site, robot.site)
+
+
+NOTHING_CM = 65535
+
+
+def feasible_slots(robot):
+    site = tuple(int(v) for v in robot.site)
+    return oracles.feasible_slots(SMALL, robot.graph.edge, robot.graph.home_mm, site, int(robot.budget_mm))
+
+
+def expected_ways(robot):
+    """For the extension `goals`: how far each node is, the slot to begin with, and how far one looks from there."""
+    way_cm, slot = np.zeros((SIZE, SIZE), int), np.zeros((SIZE, SIZE), int)
+    open_cm = np.full((SIZE, SIZE), NOTHING_CM)
+    here, base = (tuple(int(v) for v in site) for site in (robot.site, robot.base))
+    mind = planner_oracles.Mind(SMALL, robot.belief, robot.sensed, here, base, int(robot.budget_mm))
+    way_mm, first = oracles.first_hops(SMALL, robot.graph.edge, here, feasible_slots(robot))
+    for site in np.ndindex(SIZE, SIZE):
+        home_mm = int(robot.graph.home_mm[site])
+        if home_mm >= FAR_MM:
+            continue
+        way_cm[site] = min(way_mm[site] // 10, NOTHING_CM)
+        slot[site] = first[site]
+        if way_mm[site] + home_mm + SMALL.safety_margin_mm <= robot.budget_mm:
+            looks = [mm for mm, _ in planner_oracles.nearest_by_bin(mind, site).values()]
+            open_cm[site] = min([mm // 10 for mm in looks], default=NOTHING_CM)
+    return way_cm, slot, open_cm
+
+
+@seeds
+def test_ways(seed):
+    for robot, observation in robots_of(seed):
+        for name, expected in zip(("way_cm", "slot", "open_cm"), expected_ways(robot), strict=True):
+            got = getattr(observation.ways, name)
+            assert got.dtype == np.int32
+            np.testing.assert_array_equal(got, expected, err_msg=name)
+
+
+def test_ways_of_every_kind_are_put_to_the_test():
+    """Open nodes, the own one among them, sensed ones, ones too far for the budget, and ones without any way."""
+    kinds = dict.fromkeys(("open", "own", "sensed", "far", "no way"), 0)
+    for seed in SEEDS:
+        for robot, observation in robots_of(seed):
+            ways, node = observation.ways, observation.node_mask
+            here = tuple(robot.site)
+            kinds["open"] += (ways.open_cm[node] < NOTHING_CM).sum()
+            kinds["own"] += ways.open_cm[here] < NOTHING_CM
+            kinds["no way"] += (ways.way_cm[node] == NOTHING_CM).sum()
+            needed = 10 * ways.way_cm + robot.graph.home_mm + SMALL.safety_margin_mm
+            affordable = node & (needed <= robot.budget_mm)
+            in_sight = (robot.graph.sight.nearest_rank < np.iinfo(np.int16).max).any(axis=-1)
+            kinds["sensed"] += (affordable & in_sight & (ways.open_cm == NOTHING_CM)).sum()
+            kinds["far"] += (node & ~affordable & in_sight & (ways.way_cm < NOTHING_CM)).sum()
+    assert all(count > 10 for count in kinds.values()), kinds
 
 
 @seeds

@@ -34,8 +34,6 @@ from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_ro
 from decmarvel.learning.weights import Card, WeightsError
 from decmarvel.runtime import AXIS, mesh
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 BATCH, ACTIONS = 7, 12
 update = jax.jit(sac.update, static_argnums=(0, 3))
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
@@ -406,6 +404,18 @@ def test_the_actor_learns_its_lessons_and_the_critics_rest():
     assert int(learner.updates) == 61
 
 
+def test_steps_in_class_become_smaller():
+    settings = dataclasses.replace(SETTINGS.sac, lessons=5, settling=10)
+    batch, first = with_lessons(drawn()), sac.begin(settings, SETTINGS.network, jax.random.key(2))
+    lengths = []
+    for updates in (0, 10, 20):
+        before = dataclasses.replace(first, updates=jnp.array(updates, jnp.int32))
+        after, _ = update(settings, before, batch, PLAIN)
+        change = jax.tree.map(lambda new, old: new - old, after.actor, before.actor)
+        lengths.append(np.sqrt(sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(change))))
+    np.testing.assert_allclose(lengths, lengths[0] * np.array([1, 0.05, 0.05]), rtol=1e-2)
+
+
 def test_an_actor_that_does_not_listen_yet_may_still_imitate():
     batch, learner = with_lessons(drawn()), sac.begin(SETTINGS.sac, SETTINGS.network, jax.random.key(2))
     judged = sac.CriticRows(jax.random.normal(jax.random.key(3), (32, 2, 75)), jnp.zeros(32))
@@ -479,11 +489,14 @@ def test_every_ablation_changes_one_thing():
     paper = PRESETS["paper"].sac
     assert (paper.steps, paper.post_share, paper.polyak_rate, paper.entropy_share) == (1, 0.5, 0.003, 0.5)
     assert changed.pop("imitate") == [
+        "updates",
         "collect.missions",
         "collect.team_sizes",
         "sac.actor_rate",
         "sac.lessons",
+        "sac.settling",
         "network.identity",
+        "network.goals",
     ]
     assert changed.pop("refine") == [
         "capacity",
@@ -497,6 +510,7 @@ def test_every_ablation_changes_one_thing():
         "sac.imitation",
         "sac.clip",
         "network.identity",
+        "network.goals",
     ]
     predecessor = {name.split(".")[0] for name in changed.pop("marvel")}
     assert predecessor == {"privilege", "rewards", "curriculum", "sac", "network"}

@@ -34,7 +34,11 @@ def test_teacher_equals_oracle():
                     assert lesson[number] == NO_LESSON
                     continue
                 mind, proposal = mind_of(SMALL, robots, number), of(proposals, number)
-                cost = lambda cell: slow.crowding_cost(SMALL, cell, taken) + STALE_MM * (not news[cell])  # noqa: B023, E731
+
+                def cost(cell):
+                    away = slow.sector_cost(mind, cell, weight_m=15)  # noqa: B023
+                    return slow.crowding_cost(SMALL, cell, taken) + away + STALE_MM * (not news[cell])  # noqa: B023
+
                 found = slow.offers(mind, cost)
                 best = slow.cheapest(found)
                 goal = slow.goal_of(mind, best, far_sighted=True)

@@ -9,8 +9,9 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 from decmarvel.budget import budget_features, return_feasible
 from decmarvel.config import Config
 from decmarvel.geometry import SLOT_OFFSETS, SLOTS, direction_bins
-from decmarvel.graph import hop_costs, site_mask
+from decmarvel.graph import first_hops, hop_costs, site_mask
 from decmarvel.sensing import site_cell
+from decmarvel.sight import nearest_frontier_mm
 from decmarvel.types import FAR_MM, Candidates, Graph, LocalView, Robot, Scalar, Sightings, Site
 
 POSITION_SCALE_M = 100.0
@@ -18,6 +19,21 @@ TRAJECTORY_SCALE_M = 20.0
 UTILITY_SCALE = 78.0
 """About the largest utility that occurs."""
 MANY_VISITS = 5
+
+
+NOTHING_CM = 2**16 - 1
+"""A distance to what is not there, or out of reach."""
+
+
+class Ways(eqx.Module):
+    """Where the robot could go over its own graph. Not in the paper: for networks with the extension `goals`."""
+
+    way_cm: Int32[Array, "..."]
+    """To each node."""
+    slot: Int32[Array, "..."]
+    """Of the candidate with which the way begins; the robot's own slot where there is none."""
+    open_cm: Int32[Array, "..."]
+    """From the node to the nearest frontier that it sees and has not looked at. Nothing if the budget ends before."""
 
 
 class Observation(eqx.Module):
@@ -39,6 +55,7 @@ class Observation(eqx.Module):
     action_mask: Bool[Array, "*batch K H"]
     number: Int32[Array, "*batch"]
     team_size: Int32[Array, "*batch"]
+    ways: Ways
 
 
 def window_sums(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n B"]:
@@ -182,6 +199,17 @@ def node_features(config: Config, view: LocalView) -> Float32[Array, "S S 9"]:
     return jnp.where(node[..., None], jnp.stack([c.astype(jnp.float32) for c in columns], axis=-1), 0.0)
 
 
+def ways(config: Config, view: LocalView) -> Ways:
+    """The shortest ways to the nodes, and what is left to look at there."""
+    graph = view.graph
+    way_mm, slot = first_hops(config, graph.edge, view.site, view.candidates.mask)
+    affordable = way_mm + graph.home_mm + config.safety_margin_mm <= view.budget_mm
+    open_mm = jnp.where(view.sensed, FAR_MM, nearest_frontier_mm(config, graph.sight)).min(axis=-1)
+    open_mm = jnp.where(affordable & graph.node, open_mm, FAR_MM)
+    way_cm, open_cm = (jnp.minimum(mm // 10, NOTHING_CM) for mm in (way_mm, open_mm))
+    return Ways(jnp.where(graph.node, way_cm, 0), jnp.where(graph.node, slot, 0), open_cm)
+
+
 def trajectory_tokens(config: Config, view: LocalView) -> Float32[Array, "N L 5"]:
     """Eq. 9: offset (2), heading (2) and age of each remembered sighting; zero where a teammate was not seen."""
     seen = view.sightings.seen
@@ -215,4 +243,5 @@ def observe(config: Config, view: LocalView) -> Observation:
         action_mask=jnp.broadcast_to(view.candidates.mask[:, None], shape),
         number=view.number,
         team_size=view.team_size,
+        ways=ways(config, view),
     )

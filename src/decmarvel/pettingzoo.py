@@ -22,7 +22,7 @@ from jaxtyping import Array, Float32, Int32, UInt8
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, reset, step, views
 from decmarvel.geometry import SLOT_OFFSETS, SLOTS
-from decmarvel.observation import POSITION_SCALE_M, UTILITY_SCALE, Observation, observe
+from decmarvel.observation import NOTHING_CM, POSITION_SCALE_M, UTILITY_SCALE, Observation, observe
 from decmarvel.types import FREE, MODE_NAMES, OCCUPIED, RETURNING, Key, LocalView, Proposal, Scalar, State, World
 from decmarvel.worlds import Building, generate
 from decmarvel.worlds.place import place
@@ -106,6 +106,9 @@ def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
             "action_mask": spaces.MultiBinary(SLOTS * config.headings_per_node),
             "number": spaces.Discrete(robots),
             "team_size": spaces.Discrete(robots, start=1),
+            "way_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
+            "slot": spaces.Box(0, SLOTS - 1, (sites, sites), np.int32),
+            "open_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
         }
     )
 
@@ -226,7 +229,8 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
         return np.asarray(self._state.robots.mode)
 
     def _by_agent(self, observation: Observation) -> dict[str, Arrays]:
-        fields: Arrays = {name: np.asarray(field) for name, field in vars(observation).items()}
+        flat = vars(observation) | vars(observation.ways)
+        fields: Arrays = {name: np.asarray(field) for name, field in flat.items() if name != "ways"}
         fields = {name: field.astype(np.int8) if field.dtype == bool else field for name, field in fields.items()}
         fields["action_mask"] = fields["action_mask"].reshape(len(self.possible_agents), -1)
         return {

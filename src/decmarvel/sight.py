@@ -211,13 +211,17 @@ def sight_window(config: Config, belief: UInt8[Array, "G G"], sites: int, middle
     ), first
 
 
+def nearest_frontier_mm(config: Config, sight: Sight) -> Int32[Array, "S S B"]:
+    """Distance of the nearest grouped frontier in each direction from each site; FAR_MM if there is none."""
+    lengths = np.append(utility_layout(config).length_mm, np.int32(FAR_MM))
+    return jnp.asarray(lengths)[sight.nearest_rank.astype(jnp.int32)]
+
+
 def nearest_frontiers(config: Config, sight: Sight) -> tuple[Int32[Array, "S S B"], Int32[Array, "S S B 2"]]:
-    """Distance and cell of the nearest grouped frontier in each direction from each site; FAR_MM if there is none."""
+    """The same, and its cell."""
     plan, sites = utility_layout(config), sight.utility.shape[0]
-    rank = sight.nearest_rank.astype(jnp.int32)
-    there = rank < len(plan.length_mm)
-    rank = jnp.minimum(rank, len(plan.length_mm) - 1)
+    rank = jnp.minimum(sight.nearest_rank.astype(jnp.int32), len(plan.length_mm) - 1)
     index = config.margin_cells + config.stride // 2 + config.stride * jnp.arange(sites, dtype=jnp.int32)
     cell_y = index[:, None, None] + jnp.asarray(plan.offset[:, 0])[rank]
     cell_x = index[None, :, None] + jnp.asarray(plan.offset[:, 1])[rank]
-    return jnp.where(there, jnp.asarray(plan.length_mm)[rank], FAR_MM), jnp.stack([cell_y, cell_x], axis=-1)
+    return nearest_frontier_mm(config, sight), jnp.stack([cell_y, cell_x], axis=-1)

@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32
 
+from decmarvel.geometry import SELF_SLOT, SLOTS
 from decmarvel.learning.layers import Linear
 from decmarvel.learning.networks import (
     IDENTITY_FEATURES,
     PLAIN,
+    WAY_FEATURES,
     ActionEncoder,
     Compute,
     Context,
@@ -19,13 +21,17 @@ from decmarvel.learning.networks import (
     GraphEncoder,
     NetworkConfig,
     TokenEncoder,
+    is_open,
     with_bearings,
+    with_ways,
 )
 from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
 from decmarvel.types import Key
 
 IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
+LEAST_SHARE = 1e-3
+"""Of the probability of all goals, for a waypoint that leads to none."""
 
 
 class Pointer(eqx.Module):
@@ -42,15 +48,45 @@ class Pointer(eqx.Module):
         self.clip = config.clip
 
     def __call__(
-        self, zeta: Float[Array, "D"], rho: Float[Array, "K H D"], mask: Bool[Array, "K H"]
+        self,
+        zeta: Float[Array, "D"],
+        rho: Float[Array, "K H D"],
+        mask: Bool[Array, "K H"],
+        prior: Float32[Array, "K"] | None = None,
     ) -> Float32[Array, "K H"]:
-        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in."""
+        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in. `prior` is an extension."""
         zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
         logits = self.key(rho) @ self.query(zeta) / len(zeta) ** 0.5
         if self.clip:
             logits = self.clip * jnp.tanh(logits)
+        if prior is not None:
+            logits += prior[:, None]
         logits = jnp.where(mask, logits, IMPOSSIBLE)
         return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
+
+
+class GoalPointer(eqx.Module):
+    """How well each goal fits the context. Not in the paper: six layers of attention cannot see to the far end of a
+    building, and cannot tell the way there; here they need not.
+    """
+
+    query: Linear
+    key: Linear
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_query, key_key = jax.random.split(key)
+        self.query = Linear(key_query, config.width, config.width, bias=False)
+        self.key = Linear(key_key, config.width, config.width, bias=False)
+
+    def __call__(self, nodes: Nodes, z: Float[Array, "M D"], zeta: Float[Array, "D"]) -> Float32[Array, "K"]:
+        """Log-probability that the way to the robot's goal begins with each waypoint; zeros if it has no goal."""
+        sought = self.query(zeta.astype(jnp.float32)) @ self.key.weight / len(zeta) ** 0.5
+        score = z.astype(jnp.float32) @ sought
+        begins = nodes.ways.slot[:, None] == jnp.arange(SLOTS, dtype=jnp.int32)[None]
+        goal = is_open(nodes) & (nodes.ways.slot != SELF_SLOT)
+        leads = jax.nn.logsumexp(jnp.where(begins & goal[:, None], score[:, None], IMPOSSIBLE), axis=0)
+        share = jax.nn.log_softmax(leads)
+        return jnp.where(goal.any(), jnp.logaddexp(share, jnp.log(LEAST_SHARE)), 0.0)
 
 
 class Actor(eqx.Module):
@@ -63,17 +99,19 @@ class Actor(eqx.Module):
     action: ActionEncoder
     cross: CrossAttention | None
     pointer: Pointer
+    goal: GoalPointer | None
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
         keys = jax.random.split(key, 7)
-        self.graph = GraphEncoder(keys[0], config, IDENTITY_FEATURES * config.identity)
+        self.graph = GraphEncoder(keys[0], config, IDENTITY_FEATURES * config.identity + WAY_FEATURES * config.goals)
         self.tokens = TokenEncoder(keys[1], config) if config.trajectories else None
         self.fusion = Fusion(keys[2], config) if config.trajectories else None
         self.context = Context(keys[3], config)
         self.action = ActionEncoder(keys[4], config)
         self.cross = CrossAttention(keys[5], config) if config.trajectories else None
         self.pointer = Pointer(keys[6], config)
+        self.goal = GoalPointer(jax.random.fold_in(key, 7), config) if config.goals else None
         self.config = config
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
@@ -82,6 +120,7 @@ class Actor(eqx.Module):
         for _ in nodes.mask.shape[:-1]:
             decide = jax.vmap(decide)
         read = with_bearings(nodes, situation) if self.config.identity else nodes
+        read = with_ways(read) if self.config.goals else read
         return decide(nodes, self.graph(read, compute), situation)
 
     def decide(
@@ -93,7 +132,9 @@ class Actor(eqx.Module):
             tokens, seen = self.fused_tokens(nodes, z, situation, compute), situation.token_mask.reshape(-1)
             looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
             rho = looked.reshape(rho.shape)
-        return self.pointer(self.context(nodes, z, situation), rho, situation.action_mask)
+        zeta = self.context(nodes, z, situation)
+        prior = None if self.goal is None else self.goal(nodes, z, zeta)
+        return self.pointer(zeta, rho, situation.action_mask, prior)
 
     def fused_tokens(
         self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN

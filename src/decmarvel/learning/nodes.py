@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Int32, Shaped, UInt8, UInt32
 
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS
-from decmarvel.observation import Observation
+from decmarvel.observation import Observation, Ways
 from decmarvel.types import Site
 
 NODE_FEATURES = 9
@@ -24,6 +24,8 @@ class Nodes(eqx.Module):
     histogram: UInt8[Array, "*batch M B"]
     edges: UInt32[Array, "*batch M"]
     """Bit k: there is an edge to the site in slot k."""
+    ways: Ways
+    """For the actor: zero where a critic knows more nodes than the robot."""
 
 
 class Situation(eqx.Module):
@@ -77,6 +79,7 @@ def compact(observation: Observation, bucket: int) -> Nodes:
         features=at_sites(observation.node_features, flat),
         histogram=at_sites(observation.histogram.astype(jnp.uint8), flat),
         edges=at_sites(edge_bits(observation.edge), flat),
+        ways=jax.tree.map(lambda values: at_sites(values, flat), observation.ways),
     )
 
 

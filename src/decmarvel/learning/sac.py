@@ -47,7 +47,9 @@ class SacSettings:
     """False (`no-dual-head`): one head for both phases."""
     lessons: int = 0
     """Not 0 (`imitate`): the actor imitates the teacher and the critics rest. The teacher makes all decisions at first,
-    and none after so many updates. This and the next two are in no paper."""
+    and none after so many updates. This and all that follow are in no paper."""
+    settling: int = 0
+    """Over so many updates the steps of an actor in class become smaller, down to a twentieth."""
     judging: int = 0
     """In the first so many updates the critics learn what the actor is worth, and the actor does not listen yet."""
     imitation: float = 0.0
@@ -308,7 +310,8 @@ def imitate(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
     """One step of the actor towards the teacher."""
     _, gradient, log_probability = slope_of_actor(settings, learner, batch, None, compute)
     gradient = mean(gradient, compute.axis)
-    actor, optimiser = step(settings, settings.actor_rate, gradient, learner.actor_optimiser, learner.actor)
+    share = 1 - 0.95 * jnp.minimum(learner.updates / max(1, settings.settling), 1.0) if settings.settling else 1.0
+    actor, optimiser = step(settings, settings.actor_rate, gradient, learner.actor_optimiser, learner.actor, share)
     metrics = policy_metrics(settings, batch, log_probability) | {"gradient/actor": optax.tree.norm(gradient)}
     return eqx.tree_at(
         lambda old: (old.actor, old.actor_optimiser, old.updates), learner, (actor, optimiser, learner.updates + 1)
@@ -395,8 +398,16 @@ def begin_phase(settings: SacSettings, learner: Learner, arrived: Bool[Array, ""
     )
 
 
-def step(settings: SacSettings, rate: float, gradient, state: optax.OptState, parameters):  # type: ignore[no-untyped-def]
-    """One step of an optimiser."""
+def step(  # type: ignore[no-untyped-def]
+    settings: SacSettings,
+    rate: float,
+    gradient,
+    state: optax.OptState,
+    parameters,
+    share: Float32[Array, ""] | float = 1.0,
+):
+    """One step of an optimiser, or a share of one."""
     with jax.numpy_dtype_promotion("standard"):  # Optax mixes types
         change, state = optimiser(settings, rate).update(gradient, state, parameters)
+        change = jax.tree.map(lambda leaf: share * leaf, change)
     return optax.apply_updates(parameters, change), state

@@ -1,6 +1,6 @@
 """What the memory keeps of one robot's state, in few bytes, and the networks' inputs made of it again.
 
-About 20 kB a state with 384 places, nearly all of it the 36 directions of each node's frontiers.
+About 23 kB a state with 384 places, nearly all of it the 36 directions of each node's frontiers.
 """
 
 from typing import Literal, TypeAlias
@@ -15,7 +15,7 @@ from decmarvel.config import Config
 from decmarvel.geometry import SLOTS
 from decmarvel.learning.nodes import Nodes, Situation, compact, situation
 from decmarvel.learning.privileged_nodes import TrueNodes, offsets, privileged_nodes, shares_at, unprivileged_nodes
-from decmarvel.observation import MANY_VISITS, TRAJECTORY_SCALE_M, UTILITY_SCALE, Observation
+from decmarvel.observation import MANY_VISITS, TRAJECTORY_SCALE_M, UTILITY_SCALE, Observation, Ways
 from decmarvel.privileged import PrivilegedView
 
 NOWHERE = 255
@@ -36,6 +36,9 @@ class Snapshot(eqx.Module):
     columns: UInt8[Array, "*batch M 6"]
     """Utility, guidepost, occupancy, best heading, trail and visits, as the small integers that they come from."""
     home: UInt16[Array, "*batch M"]
+    way_cm: UInt16[Array, "*batch M"]
+    open_cm: UInt16[Array, "*batch M"]
+    slot: UInt8[Array, "*batch M"]
     histogram: UInt8[Array, "*batch M B"]
     sensed: UInt8[Array, "*batch K bytes"]
     """Bits: the headings that were sensed at the candidates."""
@@ -118,6 +121,9 @@ def encode(
         edges=nodes.edges,
         columns=small(columns).astype(jnp.uint8),
         home=small(nodes.features[:, 7] * (65535 / FARTHEST), 65535).astype(jnp.uint16),
+        way_cm=nodes.ways.way_cm.astype(jnp.uint16),
+        open_cm=nodes.ways.open_cm.astype(jnp.uint16),
+        slot=nodes.ways.slot.astype(jnp.uint8),
         histogram=nodes.histogram,
         sensed=jnp.packbits(around.sensed, axis=-1),
         here=observation.site.astype(jnp.uint8),
@@ -156,6 +162,7 @@ def own_nodes(config: Config, snapshot: Snapshot) -> Nodes:
         features=jnp.where(held[:, None], features, 0.0),
         histogram=snapshot.histogram,
         edges=snapshot.edges,
+        ways=Ways(*(kept.astype(jnp.int32) for kept in (snapshot.way_cm, snapshot.slot, snapshot.open_cm))),
     )
 
 

@@ -14,20 +14,23 @@ from jaxtyping import Array, Bool, Int32
 from decmarvel.belief import merge
 from decmarvel.config import Config
 from decmarvel.planners.base import RadioPlanner
-from decmarvel.planners.frontier import cheapest_frontier
+from decmarvel.planners.frontier import cheapest_frontier, sector_cost_mm
 from decmarvel.planners.goal import Goal, affordable, distances_from_here, towards
 from decmarvel.planners.shared import repulsion_mm
 from decmarvel.sight import frontiers, nearest_frontiers
 from decmarvel.types import RETURN_HOME, Keys, LocalView, Proposal
 
+SECTOR_M = 15.0
+"""How much everybody prefers their own direction, as sector frontier does: so their numbers tell robots apart."""
 STALE_MM = 500_000
 """What a frontier costs more that somebody else has looked behind: it comes after all others."""
 NO_LESSON = -1
 
 
 class Teacher(RadioPlanner):
-    """Robots choose in order: the cheapest frontier of one's own map that is still one in the merged map, and keeps
-    clear of the goals already chosen, as shared-greedy's do. Nothing is remembered, as the policy remembers nothing.
+    """Robots choose in order: the cheapest frontier of one's own map that is still one in the merged map, keeps clear
+    of the goals already chosen, as shared-greedy's do, and rather lies in one's own sector. Nothing is remembered, as
+    the policy remembers nothing.
     """
 
     shares_maps: ClassVar[bool] = False
@@ -46,7 +49,8 @@ class Teacher(RadioPlanner):
             view, here, within = jax.tree.map(lambda leaf: leaf[number], (views, here_mm, within_budget))
             cell = nearest_frontiers(config, view.graph.sight)[1]
             stale = ~news[cell[..., 0], cell[..., 1]]
-            extra_mm = repulsion_mm(config, cell, taken) + jnp.where(stale, STALE_MM, 0)
+            extra_mm = repulsion_mm(config, cell, taken) + sector_cost_mm(config, view, cell, SECTOR_M)
+            extra_mm += jnp.where(stale, STALE_MM, 0)
             goal = cheapest_frontier(config, view, here, within, extra_mm, far_sighted=True)
             goal = goal.otherwise(exploring[number], Goal.none())
             return taken.at[number].set(goal.cell), goal

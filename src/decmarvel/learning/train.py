@@ -81,17 +81,17 @@ MARVEL = replace(
 IMITATE = replace(
     FAST,
     collect=replace(FAST.collect, team_sizes=(2, 4, 8), missions=256),
-    sac=replace(FAST.sac, lessons=1500, actor_rate=5e-4),
-    network=replace(FAST.network, identity=True),
+    updates=32,
+    sac=replace(FAST.sac, lessons=1500, settling=8000, actor_rate=5e-4),
+    network=replace(FAST.network, identity=True, goals=True),
 )
 """A first leg for a better start: learn what a teacher does that sees what everybody has seen."""
 REFINE = replace(
     IMITATE,
     capacity=40_000,
     first_rows=10_000,
-    sac=replace(
-        IMITATE.sac, lessons=0, judging=300, clip=0.2, imitation=0.1, steps=16, entropy_share=0.1, actor_rate=1e-4
-    ),
+    updates=16,
+    sac=replace(FAST.sac, judging=300, clip=0.2, imitation=0.1, steps=16, entropy_share=0.1, actor_rate=1e-4),
 )
 """The leg after `imitate`: small steps towards what turned out better than expected, with fresh experience only."""
 PRESETS: dict[str, TrainSettings] = {

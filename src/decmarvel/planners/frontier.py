@@ -40,18 +40,22 @@ class FrontierPlanner(Planner):
         here_mm = distances_from_here(config, view)
         within_budget = affordable(config, view, here_mm)
         cell = nearest_frontiers(config, view.graph.sight)[1]
-        extra_mm = self._sector_cost_mm(config, view, cell)
+        extra_mm = sector_cost_mm(config, view, cell, self.sector_m)
         goal = cheapest_frontier(config, view, here_mm, within_budget, extra_mm, self.far_sighted)
         keep = still_wanted(config, view, memory) & within_budget[memory.site[0], memory.site[1]]
         goal = memory.otherwise(keep, goal)
         return towards(config, view, goal, self.far_sighted), goal
 
-    def _sector_cost_mm(self, config: Config, view: LocalView, cell: Int32[Array, "S S B 2"]) -> Int32[Array, "S S B"]:
-        own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
-        offset = (cell - site_cell(config, view.base)[None, None, None]).astype(jnp.float32)
-        length = jnp.maximum(jnp.sqrt((offset**2).sum(axis=-1)), 1e-6)
-        along = (offset[..., 1] * jnp.cos(own) + offset[..., 0] * jnp.sin(own)) / length
-        return 10 * jnp.round(100 * self.sector_m * (1 - along)).astype(jnp.int32)  # whole centimetres
+
+def sector_cost_mm(
+    config: Config, view: LocalView, cell: Int32[Array, "S S B 2"], sector_m: float
+) -> Int32[Array, "S S B"]:
+    """What frontier cells cost more that do not lie in the robot's own direction from its base."""
+    own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
+    offset = (cell - site_cell(config, view.base)[None, None, None]).astype(jnp.float32)
+    length = jnp.maximum(jnp.sqrt((offset**2).sum(axis=-1)), 1e-6)
+    along = (offset[..., 1] * jnp.cos(own) + offset[..., 0] * jnp.sin(own)) / length
+    return 10 * jnp.round(100 * sector_m * (1 - along)).astype(jnp.int32)  # whole centimetres
 
 
 def cheapest_frontier(
