@@ -200,12 +200,34 @@ def begin(p, zeta, observation, z):
     return np.array([math.log(one + 0.001) for one in share])
 
 
+def gaze(p, zeta, rho, observation, z):
+    """With the extension `goals`: what each heading adds."""
+    y, x = (int(v) for v in observation.site)
+    found = np.zeros((25, 3))
+    for slot, (dy, dx) in enumerate(SLOTS):
+        there = (y + dy, x + dx)
+        motion = math.radians(round(math.degrees(math.atan2(dy, dx))))
+        for h in range(3):
+            bin_ = int(observation.heading_bin[slot, h])
+            seen = new = 0
+            for k in range(-(WINDOW // 2), WINDOW // 2 + 1):
+                if there in z:
+                    towards = (bin_ + k) % BINS
+                    seen += observation.histogram[there][towards]
+                    new += observation.histogram[there][towards] * (not observation.sensed[there][towards])
+            away = 2 * math.pi * bin_ / BINS - motion
+            facts = [math.cos(away), math.sin(away), seen / 26, new / 26]
+            hidden = relu(linear(p, "gaze.hidden", np.concatenate([rho[slot, h], zeta, facts])))
+            found[slot, h] = linear(p, "gaze.value", hidden)[0]
+    return found
+
+
 def point(p, zeta, rho, mask, prior):
     """Step 10, Eq. 12."""
     query, logits = linear(p, "pointer.query", zeta), {}
     for index in np.ndindex(mask.shape):
         if mask[index]:
-            logits[index] = query @ linear(p, "pointer.key", rho[index]) / math.sqrt(128) + prior[index[0]]
+            logits[index] = query @ linear(p, "pointer.key", rho[index]) / math.sqrt(128) + prior[index]
     found = np.full(mask.shape, -1e9)
     if logits:
         top = max(logits.values())
@@ -236,7 +258,8 @@ def actor(p, observation, bucket, identity=False, goals=False):
     rho = actions(p, observation, z)
     crossed = np.array([[cross(p, one, list(fused.values())) for one in row] for row in rho])
     prior = begin(p, zeta, observation, z) if goals else np.zeros(25)
-    policy = point(p, zeta, crossed, observation.action_mask, prior)
+    seen_there = gaze(p, zeta, crossed, observation, z) if goals else np.zeros((25, 3))
+    policy = point(p, zeta, crossed, observation.action_mask, prior[:, None] + seen_there)
     names = ("graph", "tokens", "fusion", "context", "action", "cross", "prior", "policy")
     return dict(zip(names, (z, tau, fused, zeta, rho, crossed, prior, policy), strict=True))
 

@@ -266,7 +266,8 @@ def test_goals_are_for_the_actor():
     for one, two in zip(*(jax.tree.leaves(Critic(jax.random.key(0), c)) for c in (without, with_goals)), strict=True):
         np.testing.assert_array_equal(one, two)
     one, two = (named_arrays(Actor(jax.random.key(0), config)) for config in (without, with_goals))
-    assert two.keys() - one.keys() == {"goal.key.weight", "goal.query.weight"}
+    more = {"goal.key.weight", "goal.query.weight", "gaze.hidden.weight", "gaze.hidden.bias", "gaze.value.weight"}
+    assert two.keys() - one.keys() == more
     assert two["graph.embed.weight"].shape[1] - one["graph.embed.weight"].shape[1] == 3
     for name in one.keys() - {"graph.embed.weight", "graph.embed.bias"}:
         np.testing.assert_array_equal(one[name], two[name], err_msg=name)

@@ -54,7 +54,7 @@ def test_teacher_equals_oracle():
                     continue
                 wanted = pursuit.headings[pursuit.slot]
                 offered = of(seen, number).candidates.heading_bin[pursuit.slot] * SMALL.degrees_per_bin
-                away = [min((int(heading) - wanted) % 360, (wanted - int(heading)) % 360) for heading in offered]
+                away = [min((int(heading) - wanted) % 360, (wanted - int(heading)) % 360) // 30 for heading in offered]
                 assert int(lesson[number]) == 3 * pursuit.slot + away.index(min(away))
     assert checked > 100
     assert stale > 50, "somebody else had looked behind some of them"

@@ -5,10 +5,11 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
-from decmarvel.geometry import SELF_SLOT, SLOTS
-from decmarvel.learning.layers import Linear
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, direction_degrees
+from decmarvel.learning.layers import Linear, relu
 from decmarvel.learning.networks import (
     IDENTITY_FEATURES,
     PLAIN,
@@ -22,14 +23,18 @@ from decmarvel.learning.networks import (
     NetworkConfig,
     TokenEncoder,
     is_open,
+    view_window,
     with_bearings,
     with_ways,
 )
-from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
+from decmarvel.learning.nodes import Nodes, Situation, candidate_sites, places, rows_at
 from decmarvel.types import Key
 
 IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
+GAZE_FEATURES = 4
+MANY_FRONTIERS = 26.0
+"""In view: as many as are worth 1 in Eq. 7."""
 LEAST_SHARE = 1e-3
 """Of the probability of all goals, for a waypoint that leads to none."""
 
@@ -52,7 +57,7 @@ class Pointer(eqx.Module):
         zeta: Float[Array, "D"],
         rho: Float[Array, "K H D"],
         mask: Bool[Array, "K H"],
-        prior: Float32[Array, "K"] | None = None,
+        prior: Float32[Array, "K H"] | None = None,
     ) -> Float32[Array, "K H"]:
         """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in. `prior` is an extension."""
         zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
@@ -60,7 +65,7 @@ class Pointer(eqx.Module):
         if self.clip:
             logits = self.clip * jnp.tanh(logits)
         if prior is not None:
-            logits += prior[:, None]
+            logits += prior
         logits = jnp.where(mask, logits, IMPOSSIBLE)
         return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
 
@@ -89,6 +94,37 @@ class GoalPointer(eqx.Module):
         return jnp.where(goal.any(), jnp.logaddexp(share, jnp.log(LEAST_SHARE)), 0.0)
 
 
+class Gaze(eqx.Module):
+    """How well a heading suits its waypoint. Not in the paper: Eq. 12 weighs the two one by one, but where to look
+    depends on where one goes.
+    """
+
+    hidden: Linear
+    value: Linear
+    window: int = eqx.field(static=True)
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_hidden, key_value = jax.random.split(key)
+        self.hidden = Linear(key_hidden, 2 * config.width + GAZE_FEATURES, config.width)
+        self.value = Linear(key_value, config.width, 1, bias=False)
+        self.window = config.window
+
+    def __call__(
+        self, nodes: Nodes, zeta: Float[Array, "D"], rho: Float[Array, "K H D"], situation: Situation
+    ) -> Float32[Array, "K H"]:
+        bins = situation.sensed.shape[-1]
+        view = view_window(situation.heading_bin, bins, self.window, jnp.dtype("float32"))
+        histogram = rows_at(nodes.histogram.astype(jnp.float32), places(nodes, candidate_sites(situation.site)))
+        new = jnp.where(situation.sensed, 0.0, histogram)
+        motion = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]), jnp.float32)
+        away = situation.heading_bin.astype(jnp.float32) * (2 * np.pi / bins) - motion[:, None] * (np.pi / 180)
+        seen = [(view * each[:, None]).sum(axis=-1) / MANY_FRONTIERS for each in (histogram, new)]
+        facts = jnp.stack([jnp.cos(away), jnp.sin(away), *seen], axis=-1).astype(rho.dtype)
+        context = jnp.broadcast_to(zeta, rho.shape)
+        hidden = relu(self.hidden(jnp.concatenate([rho, context, facts], axis=-1)))
+        return self.value(hidden)[..., 0].astype(jnp.float32)
+
+
 class Actor(eqx.Module):
     """The decentralised actor. It reads one robot's own nodes and situation, nothing else."""
 
@@ -100,6 +136,7 @@ class Actor(eqx.Module):
     cross: CrossAttention | None
     pointer: Pointer
     goal: GoalPointer | None
+    gaze: Gaze | None
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
@@ -112,6 +149,7 @@ class Actor(eqx.Module):
         self.cross = CrossAttention(keys[5], config) if config.trajectories else None
         self.pointer = Pointer(keys[6], config)
         self.goal = GoalPointer(jax.random.fold_in(key, 7), config) if config.goals else None
+        self.gaze = Gaze(jax.random.fold_in(key, 8), config) if config.goals else None
         self.config = config
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
@@ -133,7 +171,9 @@ class Actor(eqx.Module):
             looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
             rho = looked.reshape(rho.shape)
         zeta = self.context(nodes, z, situation)
-        prior = None if self.goal is None else self.goal(nodes, z, zeta)
+        if self.goal is None or self.gaze is None:
+            return self.pointer(zeta, rho, situation.action_mask)
+        prior = self.goal(nodes, z, zeta)[:, None] + self.gaze(nodes, zeta, rho, situation)
         return self.pointer(zeta, rho, situation.action_mask, prior)
 
     def fused_tokens(

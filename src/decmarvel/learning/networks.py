@@ -50,7 +50,7 @@ class NetworkConfig:
     """An extension: the robot also reads its own number, the size of its team, and which nodes lie its way."""
     goals: bool = False
     """An extension: the actor also judges the nodes from which there is something left to look at, and prefers the
-    waypoints with which the ways to the best of them begin."""
+    waypoints with which the ways to the best of them begin; and it judges headings by where it goes."""
     features: int = NODE_FEATURES
     """So many of a node's features are read, the first ones of Eq. 5. This and the next five: for the predecessor."""
     gated: bool = True

@@ -22,6 +22,7 @@ from decmarvel.types import RETURN_HOME, Keys, LocalView, Proposal
 
 SECTOR_M = 15.0
 """How much everybody prefers their own direction, as sector frontier does: so their numbers tell robots apart."""
+ALIKE_DEGREES = 30
 STALE_MM = 500_000
 """What a frontier costs more that somebody else has looked behind: it comes after all others."""
 NO_LESSON = -1
@@ -61,13 +62,16 @@ class Teacher(RadioPlanner):
 
 
 def lessons(config: Config, views: LocalView, exploring: Bool[Array, "N"]) -> Int32[Array, "N"]:
-    """The candidate most like what the teacher would do: its waypoint, and of the headings there the nearest."""
+    """The candidate most like what the teacher would do: its waypoint, and of the headings there the nearest.
+
+    Headings at like distances are alike to the teacher, so the first of them is taken, which shows most frontiers.
+    """
     proposals, _ = Teacher().propose_team(config, None, views, exploring)
 
     def nearest(view: LocalView, proposal: Proposal) -> Int32[Array, ""]:
         slot = jnp.maximum(proposal.choice, 0) // config.headings_per_node
         away = view.candidates.heading_bin[slot] * config.degrees_per_bin - proposal.heading[slot]
-        heading = jnp.argmin(jnp.abs((away + 180) % 360 - 180))
+        heading = jnp.argmin(jnp.abs((away + 180) % 360 - 180) // ALIKE_DEGREES)
         return slot * config.headings_per_node + heading.astype(jnp.int32)
 
     taught = exploring & (proposals.choice != RETURN_HOME)
