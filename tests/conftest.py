@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hypothesis
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 # Must come before anything imports the package.
@@ -14,10 +15,6 @@ install_import_hook("decmarvel", "beartype.beartype")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_num_cpu_devices", 2)  # for what is shared among devices
-
-# Most tests compile large programs and run them for a moment; so do the commands that they start.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-jax.config.update("jax_disable_most_optimizations", os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1")
 
 # A shell starts background jobs deaf to Ctrl-C, and commands that tests start and interrupt would inherit it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -33,3 +30,11 @@ enable_compilation_cache()
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """For tests of large programs that run for a moment."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

@@ -33,6 +33,8 @@ ROBOTS, SIZE = 4, SITES[SMALL]
 ALL = SIZE * SIZE
 SEEDS = (3, 9)
 seeds = pytest.mark.parametrize("seed", SEEDS)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
 

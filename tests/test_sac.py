@@ -34,6 +34,8 @@ from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_ro
 from decmarvel.learning.weights import Card, WeightsError
 from decmarvel.runtime import AXIS, mesh
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 BATCH, ACTIONS = 7, 12
 update = jax.jit(sac.update, static_argnums=(0, 3))
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)

@@ -27,6 +27,8 @@ from decmarvel.learning.weights import (
     save_weights,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
 CARD = Card("actor", TINY, 7, 12.5, (Evaluation("indoor heldout", 4, 720.0, 100, 0.94, 398.0, 0.083),))
 

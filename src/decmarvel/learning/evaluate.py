@@ -1,7 +1,9 @@
 """How good a policy is: greedy missions on held-out buildings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +46,20 @@ def heldout_worlds(config: Config, count: int) -> World:
     )
 
 
+GreedyMissions: TypeAlias = Callable[[Actor, World], Outcome]
+
+
+def compile_missions(
+    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
+) -> GreedyMissions:
+    """The missions of an evaluation, ready to fly. The arrays may be gone already; their shapes and places count."""
+    actor, worlds = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), (actor, worlds)
+    )
+    compiled: GreedyMissions = fly_greedily.lower(config, settings, compute, actor, worlds).compile()
+    return compiled
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def fly_greedily(
     config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
@@ -61,12 +77,10 @@ def fly_greedily(
     return jax.vmap(on_all_maps, in_axes=(0, 0, None, None))(robots, budgets_mm, keys, worlds)
 
 
-def evaluate(
-    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
-) -> tuple[tuple[Evaluation, ...], dict[str, float]]:
+def evaluate(settings: EvaluationSettings, flown: Outcome) -> tuple[tuple[Evaluation, ...], dict[str, float]]:
     """For a card, and the figures to follow: penalised metres are what a better policy has less of."""
     cards, figures = [], {}
-    flown = jax.device_get(fly_greedily(config, settings, compute, actor, worlds))
+    flown = jax.device_get(flown)
     for number, (robots, budget_m) in enumerate(settings.teams):
         result = jax.tree.map(lambda leaf: leaf[number], flown)  # noqa: B023
         reached = result.metres_to_99[result.success]

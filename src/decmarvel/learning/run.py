@@ -5,6 +5,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from decmarvel.files import clean_up
 from decmarvel.learning import TrainingError
 from decmarvel.learning.checkpoint import CheckpointError, load_state, read_about, save_state
 from decmarvel.learning.collect import Maps
-from decmarvel.learning.evaluate import EvaluationSettings, evaluate
+from decmarvel.learning.evaluate import EvaluationSettings, GreedyMissions, compile_missions, evaluate
 from decmarvel.learning.leg import load_learner, save_networks
 from decmarvel.learning.networks import Compute
 from decmarvel.learning.train import Round, Training, TrainSettings, play_round, prepare, put_in_place
@@ -133,7 +134,7 @@ class TrainingRun:
         command: str = "",
     ) -> None:
         self.config, self.settings, self.run, self.compute = config, settings, run, compute
-        self.maps, self.worlds, self.folder, self.seed = maps, worlds, folder, seed
+        self.maps, self.folder, self.seed = maps, folder, seed
         self.parent, self.command = parent, command
         self.account, self.latest, self.began = Account(), dict[str, float](), time.monotonic()
         self._about: dict[str, Any] = {
@@ -145,8 +146,18 @@ class TrainingRun:
         }
         training = self._resumed() if resume else self._begun()
         self.maps, self.training = put_in_place(maps, training)
+        self.worlds = jax.device_put(worlds, self.maps.world.start.sharding)
         clean_up(folder)
         self.log = Log(folder)
+        self._missions = self._compiled_beside()
+
+    def _compiled_beside(self) -> Future[GreedyMissions]:
+        """The evaluation is compiled in a thread, while the first round is: each takes a minute or two on a GPU."""
+        pool = ThreadPoolExecutor(1)
+        actor = self.training.learner.actor
+        missions = pool.submit(compile_missions, self.config, self.run.evaluation, self.compute, actor, self.worlds)
+        pool.shutdown(wait=False)
+        return missions
 
     def _begun(self) -> Training:
         begin = jax.jit(prepare, static_argnums=(0, 1, 4))
@@ -199,7 +210,7 @@ class TrainingRun:
     def judge(self) -> None:
         """Evaluate the policy as it is, and keep its weights: the last, and the best if they are."""
         learner = self.training.learner
-        cards, figures = evaluate(self.config, self.run.evaluation, self.compute, learner.actor, self.worlds)
+        cards, figures = evaluate(self.run.evaluation, self._missions.result()(learner.actor, self.worlds))
         self.latest.update(figures)
         self.log.write(self.account.decisions, figures | {"seconds": self.seconds})
         metres = float(np.mean([value for name, value in figures.items() if "penalised" in name]))
