@@ -153,7 +153,8 @@ def expected_terms(name):
             trail = -0.15 * trail_at(before.robots.sightings, robot, target)
             repeat = -0.05 * max(low_gains[robot] - 1, 0)
             bonuses = 5.0 * crossing, 2.5 * own_crossing
-            rows.append([0.7 * fov, team, align, trail, repeat, *bonuses, removed, -0.5, hurry])
+            flown = math.ceil(SMALL.spacing_mm * math.hypot(dy, dx)) / SMALL.spacing_mm
+            rows.append([0.7 * fov, team, align, trail, repeat, *bonuses, removed, -0.5, hurry * flown])
         yield np.array(rows)
 
 

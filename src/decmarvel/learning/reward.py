@@ -42,7 +42,7 @@ class RewardSettings:
     step: float = 0.0
     """For each decision."""
     hurry: float = 0.0
-    """For each decision until the team succeeds; in no paper."""
+    """For each spacing of the lattice that a robot flies until the team succeeds; in no paper."""
 
 
 class RewardTerms(eqx.Module):
@@ -128,6 +128,7 @@ def reward(
             (before.progress.metres_to_success_mm, after.progress.metres_to_success_mm),
         )
     )
+    flown = (after.robots.travelled_mm - robots.travelled_mm).astype(jnp.float32) / config.spacing_mm
     terms = RewardTerms(
         fov=settings.fov * fov,
         merged=settings.merged * merged,
@@ -140,7 +141,7 @@ def reward(
         if settings.removed
         else jnp.zeros_like(fov),
         step=jnp.full_like(fov, settings.step),
-        hurry=jnp.full_like(fov, jnp.where(before.progress.metres_to_success_mm < 0, settings.hurry, 0.0)),
+        hurry=settings.hurry * jnp.where(before.progress.metres_to_success_mm < 0, flown, 0.0),
     )
     return jax.tree.map(lambda term: jnp.where(exploring, term, 0.0), terms), low_gains
 

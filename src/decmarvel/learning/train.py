@@ -91,6 +91,7 @@ REFINE = replace(
     capacity=40_000,
     first_rows=10_000,
     updates=16,
+    rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, individual=0.0, hurry=-0.3),
     sac=replace(FAST.sac, judging=300, clip=0.2, imitation=0.1, steps=16, entropy_share=0.1, actor_rate=1e-4),
 )
 """The leg after `imitate`: small steps towards what turned out better than expected, with fresh experience only."""
