@@ -13,6 +13,7 @@ import pytest
 import oracles
 import planner_oracles as slow
 from cases import DEFAULT, FINE, SITES, SMALL, connected, draw_case
+from decmarvel.budget import affordable
 from decmarvel.config import Config
 from decmarvel.environment import NEVER, Fleet, reset, views
 from decmarvel.mission import Flight, decide
@@ -174,7 +175,7 @@ fewer = pytest.mark.parametrize(("config", "seeds"), [(SMALL, range(100)), (FINE
 def look(config: Config, view: LocalView, cells):
     """Who sees some cells, and the viewpoints of both kinds of robots; (-1, -1) where there is none."""
     here_mm = goal.distances_from_here(config, view)
-    within = goal.affordable(config, view, here_mm)
+    within = affordable(config, view, here_mm)
     travel_mm = jnp.where(within, here_mm, FAR_MM)
 
     def each(cell):
@@ -324,7 +325,7 @@ def field(config: Config, view: LocalView, distance_mm, size):
 
 @partial(jax.jit, static_argnums=0)
 def fall(config: Config, view: LocalView, potential, viewpoints):
-    open_ = goal.affordable(config, view, goal.distances_from_here(config, view))
+    open_ = affordable(config, view, goal.distances_from_here(config, view))
     return smmr.descend(view, open_, potential, viewpoints)
 
 
@@ -429,7 +430,7 @@ def samples_of(mind: Mind, key) -> list[oracles.Site]:
 
 @partial(jax.jit, static_argnums=0)
 def plant(config: Config, view: LocalView, promise, branch, key):
-    open_ = goal.affordable(config, view, goal.distances_from_here(config, view))
+    open_ = affordable(config, view, goal.distances_from_here(config, view))
     young = nbvp.replant(config, view, open_, promise, branch)
     tree = nbvp.grow(config, key, view, open_, promise, young)
     return young, tree, nbvp.best_branch(tree, view.site)

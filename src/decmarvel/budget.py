@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.config import Config
 from decmarvel.graph import hop_costs
-from decmarvel.types import Graph, Scalar, Site
+from decmarvel.types import Graph, LocalView, Scalar, Site
 
 
 def return_feasible(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Bool[Array, "K"]:
@@ -18,6 +18,11 @@ def return_feasible(config: Config, graph: Graph, site: Site, budget_mm: Scalar)
 def must_return(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Bool[Array, ""]:
     """Eq. 3: the way home and the margin are all that is left."""
     return graph.home_mm[site[0], site[1]] + config.safety_margin_mm >= budget_mm
+
+
+def affordable(config: Config, view: LocalView, here_mm: Int32[Array, "S S"]) -> Bool[Array, "S S"]:
+    """The nodes from which the way home still fits the budget."""
+    return here_mm + view.graph.home_mm + config.safety_margin_mm <= view.budget_mm
 
 
 def log_budget(config: Config, budget_mm: Int32[Array, ""]) -> Float32[Array, ""]:

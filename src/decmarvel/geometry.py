@@ -23,6 +23,11 @@ def slot_lengths_mm(config: Config) -> Int32[np.ndarray, "K"]:
     return np.array([math.ceil(config.spacing_mm * math.hypot(dy, dx) - 1e-6) for dy, dx in SLOT_OFFSETS], np.int32)
 
 
+def nearer_stop_first_mm(config: Config) -> Int32[np.ndarray, "K"]:
+    """Added to the lengths of ways by their first slot. So few millimetres decide between equals only."""
+    return slot_lengths_mm(config) // 1000
+
+
 def direction_hundredths(dy: np.ndarray, dx: np.ndarray) -> Int32[np.ndarray, "..."]:
     """Direction of an offset in hundredths of a degree, on the host in double precision: the same everywhere."""
     return np.asarray(np.round(100 * np.degrees(np.arctan2(dy, dx))) % 36000, np.int32)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.config import Config
-from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, slot_lengths_mm, tile
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, nearer_stop_first_mm, slot_lengths_mm, tile
 from decmarvel.sight import paste_window, sight_window
 from decmarvel.types import FAR_MM, FREE, Graph, Sight, Site
 
@@ -83,15 +83,15 @@ def first_hops(
     along with the distance, as a part of a millimetre; so no way may be longer than 16 km.
     """
     sites, parts = edge.shape[1], 2 ** SLOTS.bit_length()
-    lengths = slot_lengths_mm(config)
-    first = parts * (lengths + lengths // 1000) + np.arange(SLOTS)
+    added = nearer_stop_first_mm(config)
+    first = parts * (slot_lengths_mm(config) + added) + np.arange(SLOTS)
     there = site[None] + jnp.asarray(SLOT_OFFSETS)
     begun = jnp.where(allowed & edge[:, site[0], site[1]], jnp.asarray(first, jnp.int32), FAR_MM)
     there = jnp.where(there < 0, sites, there)  # beyond the lattice, as those on its other sides
     start = jnp.full((sites, sites), FAR_MM, jnp.int32).at[there[:, 0], there[:, 1]].set(begun, mode="drop")
     found = shortest_paths(config, edge, start, parts)
     slot, here = found % parts, site_mask(sites, site)
-    distance = found // parts - jnp.asarray(lengths // 1000, jnp.int32)[jnp.minimum(slot, SLOTS - 1)]
+    distance = found // parts - jnp.asarray(added)[jnp.minimum(slot, SLOTS - 1)]
     unreachable = (found >= FAR_MM) & ~here
     distance = jnp.where(here, 0, jnp.where(unreachable, FAR_MM, distance))
     return distance, jnp.where(here | unreachable, SELF_SLOT, slot)

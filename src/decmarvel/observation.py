@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
-from decmarvel.budget import budget_features, return_feasible
+from decmarvel.budget import affordable, budget_features, return_feasible
 from decmarvel.config import Config
 from decmarvel.geometry import SLOT_OFFSETS, SLOTS, direction_bins
 from decmarvel.graph import first_hops, hop_costs, site_mask
@@ -19,8 +19,6 @@ TRAJECTORY_SCALE_M = 20.0
 UTILITY_SCALE = 78.0
 """About the largest utility that occurs."""
 MANY_VISITS = 5
-
-
 NOTHING_CM = 2**16 - 1
 """A distance to what is not there, or out of reach."""
 
@@ -203,9 +201,8 @@ def ways(config: Config, view: LocalView) -> Ways:
     """The shortest ways to the nodes, and what is left to look at there."""
     graph = view.graph
     way_mm, slot = first_hops(config, graph.edge, view.site, view.candidates.mask)
-    affordable = way_mm + graph.home_mm + config.safety_margin_mm <= view.budget_mm
     open_mm = jnp.where(view.sensed, FAR_MM, nearest_frontier_mm(config, graph.sight)).min(axis=-1)
-    open_mm = jnp.where(affordable & graph.node, open_mm, FAR_MM)
+    open_mm = jnp.where(affordable(config, view, way_mm) & graph.node, open_mm, FAR_MM)
     way_cm, open_cm = (jnp.minimum(mm // 10, NOTHING_CM) for mm in (way_mm, open_mm))
     return Ways(jnp.where(graph.node, way_cm, 0), jnp.where(graph.node, slot, 0), open_cm)
 

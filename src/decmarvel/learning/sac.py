@@ -310,7 +310,7 @@ def imitate(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
     """One step of the actor towards the teacher."""
     _, gradient, log_probability = slope_of_actor(settings, learner, batch, None, compute)
     gradient = mean(gradient, compute.axis)
-    share = 1 - 0.95 * jnp.minimum(learner.updates / max(1, settings.settling), 1.0) if settings.settling else 1.0
+    share = 1 - 0.95 * jnp.minimum(learner.updates / settings.settling, 1.0) if settings.settling else 1.0
     actor, optimiser = step(settings, settings.actor_rate, gradient, learner.actor_optimiser, learner.actor, share)
     metrics = policy_metrics(settings, batch, log_probability) | {"gradient/actor": optax.tree.norm(gradient)}
     return eqx.tree_at(

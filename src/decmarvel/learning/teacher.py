@@ -12,10 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
 from decmarvel.belief import merge
+from decmarvel.budget import affordable
 from decmarvel.config import Config
 from decmarvel.planners.base import RadioPlanner
 from decmarvel.planners.frontier import cheapest_frontier, sector_cost_mm
-from decmarvel.planners.goal import Goal, affordable, distances_from_here, towards
+from decmarvel.planners.goal import Goal, distances_from_here, towards
 from decmarvel.planners.shared import repulsion_mm
 from decmarvel.sight import frontiers, nearest_frontiers
 from decmarvel.types import RETURN_HOME, Keys, LocalView, Proposal

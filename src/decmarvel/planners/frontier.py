@@ -6,9 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
+from decmarvel.budget import affordable
 from decmarvel.config import Config
 from decmarvel.planners.base import Planner
-from decmarvel.planners.goal import Goal, affordable, distances_from_here, still_wanted, towards, viewpoint
+from decmarvel.planners.goal import Goal, distances_from_here, still_wanted, towards, viewpoint
 from decmarvel.sensing import site_cell
 from decmarvel.sight import nearest_frontiers
 from decmarvel.types import FAR_MM, Key, LocalView, Proposal

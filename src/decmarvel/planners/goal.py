@@ -12,7 +12,7 @@ from decmarvel.geometry import (
     direction_degrees,
     disc,
     line_of_sight,
-    slot_lengths_mm,
+    nearer_stop_first_mm,
     to_patch,
 )
 from decmarvel.graph import from_sites, hop_costs, shortest_paths, site_mask
@@ -38,11 +38,6 @@ class Goal(eqx.Module):
     def otherwise(self, keep: Bool[Array, ""], other: "Goal") -> "Goal":
         """This goal, or where `keep` is false another."""
         return Goal(jnp.where(keep, self.site, other.site), jnp.where(keep, self.cell, other.cell))
-
-
-def affordable(config: Config, view: LocalView, here_mm: Int32[Array, "S S"]) -> Bool[Array, "S S"]:
-    """The nodes from which the way home still fits the budget."""
-    return here_mm + view.graph.home_mm + config.safety_margin_mm <= view.budget_mm
 
 
 def distances_from_here(config: Config, view: LocalView) -> Int32[Array, "S S"]:
@@ -111,8 +106,7 @@ def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> P
     """
     sites, reach = view.visits.shape[0], disc(config.utility_radius_cells).reach
     to_goal_mm = shortest_paths(config, view.graph.edge, from_sites(site_mask(sites, goal.site)))
-    nearer_stop_first = jnp.asarray(slot_lengths_mm(config) // 1000)  # millimetres: they decide between equals only
-    costs = hop_costs(config, view.graph.edge, to_goal_mm, view.site) + nearer_stop_first
+    costs = hop_costs(config, view.graph.edge, to_goal_mm, view.site) + jnp.asarray(nearer_stop_first_mm(config))
     along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
     there = view.site[None] + jnp.asarray(SLOT_OFFSETS)
     offset = goal.cell[None] - site_cell(config, there)

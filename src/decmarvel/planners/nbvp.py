@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
+from decmarvel.budget import affordable
 from decmarvel.config import Config
-from decmarvel.geometry import SLOT_OFFSETS, direction_degrees, slot_lengths_mm
+from decmarvel.geometry import SLOT_OFFSETS, direction_degrees, nearer_stop_first_mm, slot_lengths_mm
 from decmarvel.graph import from_sites, hop_costs, neighbour_values, shortest_paths, site_mask
 from decmarvel.planners.base import Planner, by_slot
-from decmarvel.planners.goal import affordable, distances_from_here
+from decmarvel.planners.goal import distances_from_here
 from decmarvel.sight import count_bits, cut_window, in_sight, layout, paste_window, per_site, seen_there
 from decmarvel.types import FAR_MM, OCCUPIED, RETURN_HOME, UNKNOWN, Key, LocalView, Proposal, Scalar, Site
 
@@ -75,7 +76,7 @@ class NextBestViewPlanner(Planner):
 
         found = tree.worth.max() > 0
         to_gain_mm = shortest_paths(config, view.graph.edge, from_sites(promise > 0))
-        costs = hop_costs(config, view.graph.edge, to_gain_mm, view.site) + jnp.asarray(slot_lengths_mm(config) // 1000)
+        costs = hop_costs(config, view.graph.edge, to_gain_mm, view.site) + jnp.asarray(nearer_stop_first_mm(config))
         nearest_slot = jnp.argmin(jnp.where(view.candidates.mask, costs, 2 * FAR_MM))
         offset = branch[0] - view.site + 2
         slot: Scalar = jnp.where(found, 5 * offset[0] + offset[1], nearest_slot).astype(jnp.int32)

@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
+from decmarvel.budget import affordable
 from decmarvel.config import Config
 from decmarvel.planners.base import RadioPlanner
 from decmarvel.planners.frontier import cheapest_frontier
-from decmarvel.planners.goal import Goal, affordable, distances_from_here, still_wanted, towards
+from decmarvel.planners.goal import Goal, distances_from_here, still_wanted, towards
 from decmarvel.sight import nearest_frontiers
 from decmarvel.types import Keys, LocalView, Proposal
 

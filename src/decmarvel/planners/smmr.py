@@ -5,11 +5,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
+from decmarvel.budget import affordable
 from decmarvel.config import Config
 from decmarvel.geometry import SLOT_OFFSETS
 from decmarvel.graph import neighbour_values, shortest_paths, site_mask
 from decmarvel.planners.base import Planner
-from decmarvel.planners.goal import Goal, affordable, distances_from_here, seen_from, towards
+from decmarvel.planners.goal import Goal, distances_from_here, seen_from, towards
 from decmarvel.sensing import site_cell
 from decmarvel.sight import frontiers, grouped
 from decmarvel.types import FAR_MM, Key, LocalView, Proposal, Scalar, Sightings, Site
