@@ -222,6 +222,15 @@ def gaze(p, zeta, rho, observation, z):
     return found
 
 
+def trust(p, zeta, advice):
+    """With the extension `advice`: what each action has from those who advise it; -1 is no advice."""
+    found = np.zeros((25, 3))
+    for judged, said in zip(linear(p, "trust.judge", zeta), advice, strict=True):
+        if said >= 0:
+            found[said // 3, said % 3] += judged
+    return found
+
+
 def point(p, zeta, rho, mask, prior):
     """Step 10, Eq. 12."""
     query, logits = linear(p, "pointer.query", zeta), {}
@@ -237,7 +246,7 @@ def point(p, zeta, rho, mask, prior):
     return found
 
 
-def actor(p, observation, bucket, identity=False, goals=False):
+def actor(p, observation, bucket, identity=False, goals=False, advice=None):
     """What each step makes, by name; "policy" are the log-probabilities (25, 3)."""
     here = tuple(int(v) for v in observation.site)
     sites = kept_sites(observation.node_mask, here, bucket)
@@ -259,7 +268,8 @@ def actor(p, observation, bucket, identity=False, goals=False):
     crossed = np.array([[cross(p, one, list(fused.values())) for one in row] for row in rho])
     prior = begin(p, zeta, observation, z) if goals else np.zeros(25)
     seen_there = gaze(p, zeta, crossed, observation, z) if goals else np.zeros((25, 3))
-    policy = point(p, zeta, crossed, observation.action_mask, prior[:, None] + seen_there)
+    heard = trust(p, zeta, advice) if advice is not None else np.zeros((25, 3))
+    policy = point(p, zeta, crossed, observation.action_mask, prior[:, None] + seen_there + heard)
     names = ("graph", "tokens", "fusion", "context", "action", "cross", "prior", "policy")
     return dict(zip(names, (z, tau, fused, zeta, rho, crossed, prior, policy), strict=True))
 

@@ -471,6 +471,9 @@ def test_a_memory_needs_room_for_two_steps():
         create(23, 4, 3, EXAMPLE)
 
 
+ADVICE = jnp.array([74, -1, 5, 0], jnp.int32)
+
+
 @partial(jax.jit, static_argnums=(0, 3))
 def there_and_back(config, state, worlds, bucket):
     """The inputs of all robots of a state, as they are and out of a snapshot. The state's world is the second."""
@@ -479,7 +482,7 @@ def there_and_back(config, state, worlds, bucket):
     observations = jax.vmap(lambda view: observe(config, view))(views(config, state))
     privileged = jax.vmap(lambda number: privileged_view(config, state, number))(jnp.arange(ROBOTS, dtype=jnp.int32))
     number = jnp.array(1, jnp.int32)
-    kept = jax.vmap(lambda o, p: encode(config, truth, number, o, p, 40 * number, -0.5 * jnp.ones(())))(
+    kept = jax.vmap(lambda o, p: encode(config, truth, number, o, ADVICE, p, 40 * number, -0.5 * jnp.ones(())))(
         observations, privileged
     )
 
@@ -488,7 +491,7 @@ def there_and_back(config, state, worlds, bucket):
         other = seen.active & (jnp.arange(ROBOTS) != observation.number)
         shares = shares_at(truth, seen)
         nodes = privileged_nodes(config, truth, own, observation.site, shares, seen.sites, other)
-        return Inputs(own, situation(observation), nodes, lesson, -0.5 * jnp.ones(()))
+        return Inputs(own, situation(observation, ADVICE), nodes, lesson, -0.5 * jnp.ones(()))
 
     back = jax.vmap(lambda snapshot: decode(config, truths, snapshot))(kept)
     return jax.vmap(direct)(observations, privileged, jnp.full(ROBOTS, 40)), back, kept
@@ -519,6 +522,7 @@ def test_a_snapshot_gives_the_inputs_again():
                 )
             np.testing.assert_array_equal(back.situation.number, direct.situation.number)
             np.testing.assert_array_equal(back.situation.team_size, direct.situation.team_size)
+            np.testing.assert_array_equal(back.situation.advice, direct.situation.advice)
             np.testing.assert_allclose(back.situation.tokens, direct.situation.tokens, atol=1e-6)
             tokens += direct.situation.token_mask.sum()
             sensed += direct.situation.sensed.sum()

@@ -14,7 +14,8 @@ import oracles
 from cases import SITES, SMALL, draw_case
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, views
-from decmarvel.learning.actor import IMPOSSIBLE, Actor
+from decmarvel.learning.actor import FIRST_TRUST, IMPOSSIBLE, Actor
+from decmarvel.learning.advice import advise
 from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.learning.kernels import near
 from decmarvel.learning.layers import ROWS_AT_ONCE, EncoderLayer, attend, product
@@ -83,8 +84,8 @@ def stirred(network, seed):
 
 
 @cache
-def actor(identity=False, goals=False):
-    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity, goals=goals)), 1)
+def actor(identity=False, goals=False, advice=False):
+    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity, goals=goals, advice=advice)), 1)
 
 
 @cache
@@ -413,7 +414,8 @@ def test_nobody_seen_adds_zero():
     def without(network):
         z = network.graph(nodes)
         rho = network.action(nodes, z, where)
-        return network.pointer(network.context(nodes, z, where), rho, where.action_mask)
+        nothing = jnp.zeros(where.action_mask.shape)
+        return network.pointer(network.context(nodes, z, where), rho, where.action_mask, nothing)
 
     close(apply(actor(), nodes, where), without(actor()), 1e-5)
 
@@ -475,6 +477,130 @@ def test_gradients_with_goals_are_finite(case, dtype):
         assert jnp.isfinite(leaf).all(), name
         if name.startswith("goal."):
             assert (jnp.abs(leaf).max() > 1e-6) == (case == "usual"), name
+
+
+ADVISERS = 4
+
+
+def advised(where, *advice):
+    return dataclasses.replace(where, advice=jnp.array(advice, jnp.int32))
+
+
+def draw_advice(where, seed):
+    """Of four advisers, two agree, one names any action, and one has nothing to say; in any order."""
+    rng, valid = np.random.default_rng(seed), np.flatnonzero(where.action_mask)
+    agreed = int(rng.choice(valid)) if len(valid) else 0
+    return rng.permutation([agreed, agreed, int(rng.integers(75)), -1]).tolist()
+
+
+def with_trust(network, weight, bias):
+    parts = jnp.full_like(network.trust.judge.weight, weight), jnp.array(bias, jnp.float32)
+    return eqx.tree_at(lambda n: (n.trust.judge.weight, n.trust.judge.bias), network, parts)
+
+
+def test_a_situation_carries_advice():
+    _, observation, _ = next(iter(one_each(9)))
+    assert situation(observation).advice.tolist() == [-1] * ADVISERS
+    assert situation(observation, jnp.array([74, -1, 0, 5], jnp.int32)).advice.tolist() == [74, -1, 0, 5]
+
+
+@pytest.mark.parametrize(("identity", "goals"), [(False, False), (True, True)])
+def test_actor_with_advice_equals_oracle(identity, goals):
+    """Those who agree add up, those who say nothing add nothing; it matters who says what."""
+    network, p = actor(identity, goals, advice=True), parameters(actor(identity, goals, advice=True))
+    effects = []
+    for seed in SEEDS:
+        for turn, (_, observation, _) in enumerate(one_each(seed)):
+            nodes, where = pack(observation, ALL)
+            advice = draw_advice(where, [seed, turn])
+            wanted = network_oracles.actor(p, plain(observation), ALL, identity, goals, advice)
+            found = apply(network, nodes, advised(where, *advice))
+            close(found, wanted["policy"])
+            if where.action_mask.sum() > 3:
+                for other in (where, advised(where, *np.roll(advice, 1))):
+                    effects.append(float(jnp.abs(apply(network, nodes, other) - found).max()))
+    assert len(effects) >= 8
+    assert min(effects) > 0.01
+
+
+@seeds
+@with_and_without_goals
+def test_without_advice_trust_is_no_matter(seed, goals):
+    """Exactly the policy of the network that has none; and one that has none does not hear any."""
+    network = actor(goals=goals, advice=True)
+    deaf = eqx.tree_at(lambda n: n.trust, network, None)
+    for _, observation, _ in one_each(seed):
+        nodes, where = pack(observation, ALL)
+        expected = apply(deaf, nodes, where)
+        np.testing.assert_array_equal(apply(network, nodes, where), expected)
+        np.testing.assert_array_equal(apply(with_trust(network, 3.0, [1e4] * ADVISERS), nodes, where), expected)
+        for each in (deaf, actor(goals=goals)):
+            told = apply(each, nodes, advised(where, *draw_advice(where, seed)))
+            np.testing.assert_array_equal(told, apply(each, nodes, where))
+
+
+@seeds
+def test_who_is_trusted_is_followed(seed):
+    """Whatever the others say, and however little was probable; to advise against works as well."""
+    followed = 0
+    for turn, (_, observation, _) in enumerate(one_each(seed)):
+        nodes, where = pack(observation, ALL)
+        valid, trusted = np.flatnonzero(where.action_mask), turn % ADVISERS
+        if len(valid) < 6:
+            continue
+        usual = np.asarray(apply(actor(advice=True), nodes, where)).reshape(-1)
+        advice = [int(valid[number]) for number in (0, 2, 3, -1)]
+        advice[trusted] = int(valid[np.argmin(usual[valid])])
+        for sign in (1.0, -1.0):
+            bias = [sign * 1e3 if number == trusted else 1.0 for number in range(ADVISERS)]
+            network = with_trust(actor(advice=True), 0.0, bias)
+            found = np.exp(apply(network, nodes, advised(where, *advice))).reshape(-1)
+            assert found[advice[trusted]] == pytest.approx(float(sign > 0))
+            assert (found.argmax() == advice[trusted]) == (sign > 0)
+        followed += 1
+    assert followed > 0
+
+
+@seeds
+def test_advice_that_cannot_be_followed_changes_nothing(seed):
+    network = with_trust(actor(advice=True), 0.1, [1e4, 5.0, -1e4, 5.0])
+    for _, observation, _ in one_each(seed):
+        nodes, where = pack(observation, ALL)
+        impossible = np.flatnonzero(~np.asarray(where.action_mask))
+        advice = [int(impossible[number]) for number in (0, 1, 1, -1)]
+        found = apply(network, nodes, advised(where, *advice))
+        np.testing.assert_array_equal(found, apply(network, nodes, where))
+        assert (found[~where.action_mask] == IMPOSSIBLE).all()
+
+
+def test_advice_is_for_the_actor():
+    """Critics are the same with and without; an actor starts with the same weights, and trusts to begin with."""
+    without, with_advice = (dataclasses.replace(TINY, advice=advice) for advice in (False, True))
+    for one, two in zip(*(jax.tree.leaves(Critic(jax.random.key(0), c)) for c in (without, with_advice)), strict=True):
+        np.testing.assert_array_equal(one, two)
+    one, two = (named_arrays(Actor(jax.random.key(0), config)) for config in (without, with_advice))
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+    assert two.keys() - one.keys() == {"trust.judge.weight", "trust.judge.bias"}
+    np.testing.assert_array_equal(two["trust.judge.weight"], np.zeros((ADVISERS, TINY.width)))
+    np.testing.assert_array_equal(two["trust.judge.bias"], np.float32(FIRST_TRUST))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_trust_is_learned_where_there_is_advice(dtype):
+    """About those who name something that can be done, and nobody else."""
+    observation = next(each for _, each, _ in one_each(9) if each.action_mask.sum() > 9)
+    nodes, where = pack(observation, ALL)
+    first, impossible = int(jnp.argmax(where.action_mask)), int(jnp.argmin(where.action_mask))
+    network = stirred(Actor(jax.random.key(0), dataclasses.replace(TINY, goals=True, advice=True)), 1)
+    with jax.numpy_dtype_promotion("standard"):
+        _, found = gradients(network, nodes, advised(where, -1, first, impossible, first), Compute(dtype))
+    judge = found.trust.judge
+    assert judge.bias.dtype == judge.weight.dtype == jnp.float32
+    assert jnp.isfinite(judge.weight).all()
+    assert (judge.bias != 0).tolist() == [False, True, False, True]
+    assert (judge.weight != 0).any(axis=-1).tolist() == [False, True, False, True]
+    assert judge.bias[1] == judge.bias[3]
 
 
 def test_attention_to_nothing_is_zero():
@@ -614,6 +740,9 @@ def propose(planner, config, key, state):
     return jax.vmap(lambda view: planner.propose(config, key, view, None)[0])(views(config, state))
 
 
+advise_all = jax.jit(lambda state: jax.vmap(partial(advise, SMALL))(views(SMALL, state)))
+
+
 @seeds
 def test_choices_and_headings(seed):
     """Greedy takes the most probable, the lower index if equal; draws are valid and differ."""
@@ -631,6 +760,22 @@ def test_choices_and_headings(seed):
             if valid.any():
                 assert all(valid[choice] for choice in choices)
                 assert len(choices) > 1
+
+
+@seeds
+def test_a_planner_asks_its_advisers(seed):
+    """If it trusts one of them blindly, it does what that one says of the same view."""
+    network, followed = Actor(jax.random.key(0), dataclasses.replace(TINY, advice=True)), 0
+    for trusted in range(ADVISERS):
+        planner = LearnedPlanner(with_trust(network, 0.0, [1e4 * (number == trusted) for number in range(ADVISERS)]))
+        for state, observations, _ in missions(seed):
+            proposals, advice = propose(planner, SMALL, jax.random.key(0), state), advise_all(state)
+            for number in range(ROBOTS):
+                said = int(advice[number, trusted])
+                if said >= 0 and observations.action_mask[number].reshape(-1)[said]:
+                    assert int(proposals.choice[number]) == said
+                    followed += 1
+    assert followed > 10
 
 
 @seeds

@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec
 from cases import SMALL, draw_case
 from decmarvel.cli.train import with_setting
 from decmarvel.learning import TrainingError, sac
-from decmarvel.learning.actor import IMPOSSIBLE
+from decmarvel.learning.actor import FIRST_TRUST, IMPOSSIBLE, Actor
 from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, read_about, save_state
 from decmarvel.learning.collect import CollectSettings, Maps
 from decmarvel.learning.curriculum import CurriculumSettings
@@ -31,7 +31,7 @@ from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.scale import scaled
 from decmarvel.learning.teacher import NO_LESSON
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
-from decmarvel.learning.weights import Card, WeightsError
+from decmarvel.learning.weights import Card, WeightsError, critic_paths, save_weights
 from decmarvel.runtime import AXIS, mesh
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -309,6 +309,45 @@ def test_a_leg_begins_with_the_networks_of_another(tmp_path):
     assert np.asarray(slope.graph.embed.weight[:, 9:]).any()
     with pytest.raises(WeightsError, match="made for another network"):
         load_learner(SETTINGS.sac, dataclasses.replace(TINY, layers=2), path)
+    seeking = dataclasses.replace(TINY, goals=True)
+    save_weights(path, Actor(jax.random.key(0), seeking), Card("actor", seeking, 1, 2.0))
+    for place in critic_paths(path):
+        save_weights(place, jax.tree.map(lambda leaf: leaf[0], learner.critics), Card("critic", seeking, 1, 2.0))
+    with pytest.raises(WeightsError, match="made for another network"):
+        load_learner(SETTINGS.sac, dataclasses.replace(seeking, identity=True), path)
+
+
+def test_a_leg_may_begin_to_listen_to_advice(tmp_path):
+    """It decides as before while nobody says anything, trusts as a new network does, and can learn whom to trust."""
+    path, state = tmp_path / "best.safetensors", drawn().state
+    learner, nodes = sac.begin(SETTINGS.sac, TINY, jax.random.key(2)), state.nodes
+    save_networks(path, learner, Card("actor", TINY, 1, 2.0))
+    decide = eqx.filter_jit(lambda actor, situation: actor(nodes, situation))
+    before, mask = decide(learner.actor, state.situation), state.situation.action_mask
+    assert (state.situation.advice == -1).all()
+    for identity in (True, False):
+        config = dataclasses.replace(TINY, identity=identity, advice=True)
+        listening = load_learner(SETTINGS.sac, config, path)
+        np.testing.assert_allclose(decide(listening.actor, state.situation), before, atol=1e-5)
+        assert listening.actor.trust.judge.weight.shape == (len(FIRST_TRUST), TINY.width)
+        assert not np.asarray(listening.actor.trust.judge.weight).any()
+        np.testing.assert_array_equal(listening.actor.trust.judge.bias, np.float32(FIRST_TRUST))
+        assert listening.critics.config == config
+    same(listening.critics, learner.critics)
+    least = jnp.argmax(mask.reshape(len(mask), -1), axis=-1).astype(jnp.int32)
+    told = dataclasses.replace(state.situation, advice=state.situation.advice.at[:, 2].set(least))
+    change = (decide(listening.actor, told) - before).reshape(len(mask), -1)[np.arange(len(mask)), least]
+    assert (change[mask.sum(axis=(1, 2)) > 1] > 0.5).all(), "the third is trusted"
+    weigh = jnp.where(mask, jnp.arange(75.0).reshape(25, 3)[None], 0.0)
+    slope = jax.jit(jax.grad(lambda actor, situation: (actor(nodes, situation) * weigh).sum()))
+    heard, silent = (slope(listening.actor, situation).trust.judge for situation in (told, state.situation))
+    for part in (heard.weight, heard.bias[:, None]):
+        assert (part != 0).any(axis=1).tolist() == [False, False, True, False]
+    same(silent, jax.tree.map(jnp.zeros_like, silent))
+    save_networks(path, listening, Card("actor", config, 1, 2.0))
+    assert eqx.tree_equal(load_learner(SETTINGS.sac, config, path).actor, listening.actor)
+    with pytest.raises(WeightsError, match="made for another network"):
+        load_learner(SETTINGS.sac, TINY, path)
 
 
 def with_lessons(batch):
@@ -323,11 +362,11 @@ def test_proximal_loss_equals_loops(seed):
     log_probability, _, valid = policies(seed)
     rng = np.random.default_rng(200 + seed)
     action = [int(rng.choice(np.flatnonzero(row))) for row in valid]
-    advantage, moved = rng.normal(size=BATCH), rng.normal(scale=0.3, size=BATCH)
+    advantage, moved = rng.normal(size=BATCH), rng.normal(scale=rng.choice([0.3, 2.0], BATCH))
     before = [log_probability[i, action[i]] - moved[i] for i in range(BATCH)]
     total = 0.0
     for i in range(BATCH):
-        ratio = math.exp(log_probability[i, action[i]] - before[i])
+        ratio = min(math.exp(log_probability[i, action[i]] - before[i]), 3.0)
         gain = advantage[i] * (min(ratio, 1.2) if advantage[i] > 0 else max(ratio, 0.8))
         entropy = -sum(math.exp(log_probability[i, a]) * log_probability[i, a] for a in np.flatnonzero(valid[i]))
         total -= (gain + 0.3 * entropy) / BATCH
@@ -509,16 +548,18 @@ def test_every_ablation_changes_one_thing():
         "rewards.align",
         "rewards.trail",
         "rewards.repeat",
+        "rewards.team",
         "rewards.individual",
         "rewards.hurry",
         "sac.steps",
+        "sac.post_share",
         "sac.actor_rate",
         "sac.entropy_share",
         "sac.judging",
-        "sac.imitation",
         "sac.clip",
         "network.identity",
         "network.goals",
+        "network.advice",
     ]
     predecessor = {name.split(".")[0] for name in changed.pop("marvel")}
     assert predecessor == {"privilege", "rewards", "curriculum", "sac", "network"}

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, direction_degrees
+from decmarvel.learning.advice import ADVISERS
 from decmarvel.learning.layers import Linear, relu
 from decmarvel.learning.networks import (
     IDENTITY_FEATURES,
@@ -35,6 +36,8 @@ IMPOSSIBLE = -1e9
 GAZE_FEATURES = 4
 MANY_FRONTIERS = 26.0
 """In view: as many as are worth 1 in Eq. 7."""
+FIRST_TRUST = (0.0, 1.0, 4.0, 0.0)
+"""In each adviser, before anything is learned."""
 LEAST_SHARE = 1e-3
 """Of the probability of all goals, for a waypoint that leads to none."""
 
@@ -57,16 +60,14 @@ class Pointer(eqx.Module):
         zeta: Float[Array, "D"],
         rho: Float[Array, "K H D"],
         mask: Bool[Array, "K H"],
-        prior: Float32[Array, "K H"] | None = None,
+        prior: Float32[Array, "K H"],
     ) -> Float32[Array, "K H"]:
-        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in. `prior` is an extension."""
+        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in. `prior` is for extensions."""
         zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
         logits = self.key(rho) @ self.query(zeta) / len(zeta) ** 0.5
         if self.clip:
             logits = self.clip * jnp.tanh(logits)
-        if prior is not None:
-            logits += prior
-        logits = jnp.where(mask, logits, IMPOSSIBLE)
+        logits = jnp.where(mask, logits + prior, IMPOSSIBLE)
         return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
 
 
@@ -125,6 +126,20 @@ class Gaze(eqx.Module):
         return self.value(hidden)[..., 0].astype(jnp.float32)
 
 
+class Trust(eqx.Module):
+    """How far to follow each adviser. Not in the paper: a policy that begins as a planner has only to get better."""
+
+    judge: Linear
+
+    def __init__(self, config: NetworkConfig):
+        self.judge = Linear.of(jnp.zeros((ADVISERS, config.width)), jnp.array(FIRST_TRUST, jnp.float32))
+
+    def __call__(self, zeta: Float[Array, "D"], situation: Situation) -> Float32[Array, "K H"]:
+        """To the logit of what an adviser says, the trust in it is added."""
+        said = jax.nn.one_hot(situation.advice, situation.action_mask.size)
+        return (self.judge(zeta.astype(jnp.float32)) @ said).reshape(situation.action_mask.shape)
+
+
 class Actor(eqx.Module):
     """The decentralised actor. It reads one robot's own nodes and situation, nothing else."""
 
@@ -137,6 +152,7 @@ class Actor(eqx.Module):
     pointer: Pointer
     goal: GoalPointer | None
     gaze: Gaze | None
+    trust: Trust | None
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
@@ -150,6 +166,7 @@ class Actor(eqx.Module):
         self.pointer = Pointer(keys[6], config)
         self.goal = GoalPointer(jax.random.fold_in(key, 7), config) if config.goals else None
         self.gaze = Gaze(jax.random.fold_in(key, 8), config) if config.goals else None
+        self.trust = Trust(config) if config.advice else None
         self.config = config
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
@@ -171,9 +188,11 @@ class Actor(eqx.Module):
             looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
             rho = looked.reshape(rho.shape)
         zeta = self.context(nodes, z, situation)
-        if self.goal is None or self.gaze is None:
-            return self.pointer(zeta, rho, situation.action_mask)
-        prior = self.goal(nodes, z, zeta)[:, None] + self.gaze(nodes, zeta, rho, situation)
+        prior = jnp.zeros(situation.action_mask.shape)
+        if self.goal is not None and self.gaze is not None:
+            prior += self.goal(nodes, z, zeta)[:, None] + self.gaze(nodes, zeta, rho, situation)
+        if self.trust is not None:
+            prior += self.trust(zeta, situation)
         return self.pointer(zeta, rho, situation.action_mask, prior)
 
     def fused_tokens(

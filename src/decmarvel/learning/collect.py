@@ -11,6 +11,7 @@ from jaxtyping import Key as KeyArray
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, reset, step, views
 from decmarvel.learning.actor import Actor
+from decmarvel.learning.advice import advise
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
 from decmarvel.learning.devices import everyone, total
 from decmarvel.learning.groups import in_groups
@@ -181,10 +182,11 @@ def decide_all(
     """
     seen = jax.vmap(lambda state: views(config, state))(air.state)
     observations = jax.vmap(jax.vmap(lambda view: observe(config, view)))(seen)
+    advice = jax.vmap(jax.vmap(lambda view: advise(config, view)))(seen) if actor.config.advice else None
     keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), step)))(
         air.key, air.state.step
     )
-    proposals = propose_all(config, settings, compute, actor, keys[:, 0], observations)
+    proposals = propose_all(config, settings, compute, actor, keys[:, 0], observations, advice)
     lesson = jnp.full(air.low_gains.shape, NO_LESSON, jnp.int32)
     if guided is not None:
         lesson = jax.vmap(lambda views, mode: lessons(config, views, mode == EXPLORING))(seen, air.state.robots.mode)
@@ -209,20 +211,25 @@ def decide_all(
         index: Int32[Array, ""],
         state: State,
         seen: Observation,
+        advice: Int32[Array, "N V"] | None,
         lesson: Int32[Array, "N"],
         likely: Float32[Array, "N"],
     ) -> Snapshot:
         truth = jax.tree.map(lambda leaf: leaf[index], maps.truth)
 
         def one(
-            number: Int32[Array, ""], seen: Observation, lesson: Int32[Array, ""], likely: Float32[Array, ""]
+            number: Int32[Array, ""],
+            seen: Observation,
+            advice: Int32[Array, "V"] | None,
+            lesson: Int32[Array, ""],
+            likely: Float32[Array, ""],
         ) -> Snapshot:
-            return encode(config, truth, index, seen, privileged_view(config, state, number), lesson, likely)
+            return encode(config, truth, index, seen, advice, privileged_view(config, state, number), lesson, likely)
 
-        return jax.vmap(one)(numbers, seen, lesson, likely)
+        return jax.vmap(one)(numbers, seen, advice, lesson, likely)
 
     stored = Step(
-        state=jax.vmap(snapshot)(air.map, air.state, observations, lesson, likely),
+        state=jax.vmap(snapshot)(air.map, air.state, observations, advice, lesson, likely),
         exploring=exploring,
         action=move.choice,
         reward=earned,
@@ -267,15 +274,16 @@ def propose_all(
     actor: Actor,
     keys: KeyArray[Array, "E"],
     observations: Observation,
+    advice: Int32[Array, "E N V"] | None,
 ) -> Proposal:
     """Actions drawn from the policy, for all robots of all missions."""
 
     def scores(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n K H"]]:
         return None, actor(nodes[0], situation, compute.without_gradient)
 
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
+    flat, advice = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (observations, advice))
     nodes = jax.vmap(lambda observation: compact(observation, settings.bucket))(flat)
-    score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), jax.vmap(situation)(flat))[1]
+    score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), jax.vmap(situation)(flat, advice))[1]
     each = jax.vmap(lambda key: jax.random.split(key, settings.robots))(keys).reshape(-1)
     choice = jax.vmap(lambda key, score: jax.random.categorical(key, score.reshape(-1)))(each, score)
     proposal = Proposal(score, flat.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32))

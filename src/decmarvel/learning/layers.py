@@ -55,6 +55,12 @@ class Linear(eqx.Module):
         self.weight = jax.random.uniform(key_weight, (out, into), jnp.float32, -limit, limit)
         self.bias = jax.random.uniform(key_bias, (out,), jnp.float32, -limit, limit) if bias else None
 
+    @staticmethod
+    def of(weight: Float32[Array, "out into"], bias: Float32[Array, "out"]) -> "Linear":
+        """With these values."""
+        like = eqx.filter_eval_shape(Linear, jax.random.key(0), weight.shape[1], weight.shape[0])
+        return eqx.tree_at(lambda linear: (linear.weight, linear.bias), like, (weight, bias))
+
     def __call__(self, x: Float[Array, "*n into"]) -> Float[Array, "*n out"]:
         return self.shifted(x @ self.weight.T.astype(x.dtype))
 

@@ -16,9 +16,19 @@ from decmarvel.learning.actor import Actor
 from decmarvel.learning.critic import Critic
 from decmarvel.learning.networks import NetworkConfig
 from decmarvel.learning.sac import Learner, SacSettings, begin_with
-from decmarvel.learning.weights import Card, WeightsError, critic_paths, load_weights, read_card, save_weights
+from decmarvel.learning.weights import (
+    Card,
+    WeightsError,
+    critic_paths,
+    load_weights,
+    named_arrays,
+    read_card,
+    save_weights,
+)
 
 Network = TypeVar("Network", Actor, Critic)
+GROWING = ("identity", "advice")
+"""Extensions that a network can get after it has learned without; but the number must come before the goals."""
 
 
 def save_networks(path: Path, learner: Learner, card: Card) -> None:
@@ -30,29 +40,33 @@ def save_networks(path: Path, learner: Learner, card: Card) -> None:
 
 
 def load_learner(settings: SacSettings, network: NetworkConfig, path: Path) -> Learner:
-    """The networks that `save_networks` wrote. Those that do not know their robot's number may learn to read it."""
+    """The networks that `save_networks` wrote. They may learn to read their robot's number, and to listen to advice."""
 
     def read(place: Path, kind: type[Network]) -> Network:
         card = read_card(place, "actor" if kind is Actor else "critic")
         known = load_weights(place, eqx.filter_eval_shape(kind, jax.random.key(0), card.network))
         if card.network == network:
             return known
-        if dataclasses.replace(card.network, identity=True) != network:
+        growing = GROWING[card.network.goals :]
+        more = {name: True for name in growing if getattr(network, name)}
+        if dataclasses.replace(card.network, **more) != network:
             raise WeightsError(
                 f"{place}: made for another network; give --set network.… as its card says, or train anew"
             )
-        return with_identity(known, eqx.filter_eval_shape(kind, jax.random.key(0), network))
+        return grown(known, kind(jax.random.key(0), network))
 
     critics = [read(place, Critic) for place in critic_paths(path)]
     twins = jax.tree.map(lambda *leaves: jnp.stack(leaves), *critics)
     return begin_with(settings, read(path, Actor), twins, post_begun=True)
 
 
-def with_identity(known: Network, like: Network) -> Network:
-    """A network that also reads what a robot knows of itself, and makes nothing of it yet."""
+def grown(known: Network, larger: Network) -> Network:
+    """The larger network with what the other knows: of more inputs it makes nothing yet, more parts are as they are."""
+    arrays = named_arrays(known)
 
-    def grown(leaf: Array, wanted: jax.ShapeDtypeStruct) -> Array:
-        return jnp.pad(leaf, [(0, more - has) for has, more in zip(leaf.shape, wanted.shape, strict=True)])
+    def taught(name: str, fresh: Array) -> Array:
+        has = arrays.get(name, fresh)
+        return jnp.pad(has, [(0, more - there) for there, more in zip(has.shape, fresh.shape, strict=True)])
 
-    leaves = map(grown, jax.tree.leaves(known), jax.tree.leaves(like))
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+    leaves = [taught(name, fresh) for name, fresh in named_arrays(larger).items()]
+    return jax.tree.unflatten(jax.tree.structure(larger), leaves)

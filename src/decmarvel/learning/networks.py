@@ -51,6 +51,8 @@ class NetworkConfig:
     goals: bool = False
     """An extension: the actor also judges the nodes from which there is something left to look at, and prefers the
     waypoints with which the ways to the best of them begin; and it judges headings by where it goes."""
+    advice: bool = False
+    """An extension: the actor is told what sector-frontier planners would do, and learns how far to trust them."""
     features: int = NODE_FEATURES
     """So many of a node's features are read, the first ones of Eq. 5. This and the next five: for the predecessor."""
     gated: bool = True

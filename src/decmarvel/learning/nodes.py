@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Int32, Shaped, UInt8, UInt32
 
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS
+from decmarvel.learning.advice import ADVISERS, NO_ADVICE
 from decmarvel.observation import Observation, Ways
 from decmarvel.types import Site
 
@@ -43,9 +44,11 @@ class Situation(eqx.Module):
     token_site: Int32[Array, "*batch N L 2"]
     number: Int32[Array, "*batch"]
     team_size: Int32[Array, "*batch"]
+    advice: Int32[Array, "*batch V"]
+    """Actions; -1 where an adviser has none, or nobody asked."""
 
 
-def situation(observation: Observation) -> Situation:
+def situation(observation: Observation, advice: Int32[Array, "V"] | None = None) -> Situation:
     there = candidate_sites(observation.site)
     inside = ((there >= 0) & (there < observation.sensed.shape[0])).all(axis=-1)
     sensed = observation.sensed.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=False)
@@ -61,6 +64,7 @@ def situation(observation: Observation) -> Situation:
         token_site=observation.token_site,
         number=observation.number,
         team_size=observation.team_size,
+        advice=jnp.full(ADVISERS, NO_ADVICE, jnp.int32) if advice is None else advice,
     )
 
 

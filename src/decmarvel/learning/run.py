@@ -199,7 +199,8 @@ class TrainingRun:
         self.account.decisions += int(found.gathered.decisions)
         if not all(np.isfinite(value) for value in found.metrics.values()):
             self.log.write(self.account.decisions, {name: float(value) for name, value in found.metrics.items()})
-            raise TrainingError(f"{self.folder}: a loss is no number any more; the last good state is kept in {STATE}")
+            kept = f"state is kept in {STATE}" if (self.folder / STATE).is_file() else "weights are kept, if any were"
+            raise TrainingError(f"{self.folder}: a loss is no number any more; the last good {kept}")
         return found
 
     def note(self, reports: list[Round], seconds: float) -> None:

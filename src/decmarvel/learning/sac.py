@@ -1,5 +1,6 @@
 """Discrete soft actor-critic: from a batch of transitions to better networks."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -21,6 +22,7 @@ from decmarvel.learning.teacher import NO_LESSON
 from decmarvel.types import Key
 
 Metrics: TypeAlias = dict[str, Float32[Array, ""]]
+LARGEST_RATIO = 3.0
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,12 @@ def proximal_loss(
     advantage: Float32[Array, "n"],
     alpha: Float32[Array, ""],
 ) -> Float32[Array, ""]:
-    """What was better than expected becomes more probable, within limits; entropy counts as in SAC."""
+    """What was better than expected becomes more probable, within limits; entropy counts as in SAC.
+
+    What was hardly possible and became likely does not count for more than LARGEST_RATIO (Ye et al. 2020).
+    """
     now = jnp.take_along_axis(log_probability, action[:, None], axis=-1)[:, 0]
-    ratio = jnp.exp(now - before)
+    ratio = jnp.exp(jnp.minimum(now - before, math.log(LARGEST_RATIO)))
     gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip) * advantage)
     return -(gain + alpha * expectation(log_probability, -log_probability)).mean()
 

@@ -55,6 +55,7 @@ class Snapshot(eqx.Module):
     seen_site: UInt8[Array, "*batch N L 2"]
     number: UInt8[Array, "*batch"]
     team_size: UInt8[Array, "*batch"]
+    advice: Int8[Array, "*batch V"]
     shares: UInt8[Array, "*batch M 3"]
     """Of Eq. 15, at the privileged nodes."""
     robots: UInt8[Array, "*batch N 2"]
@@ -103,6 +104,7 @@ def encode(
     truth: TrueNodes,
     map_index: Int32[Array, ""],
     observation: Observation,
+    advice: Int32[Array, "V"] | None,
     privileged: PrivilegedView,
     lesson: Int32[Array, ""],
     log_probability: Float32[Array, ""],
@@ -111,7 +113,7 @@ def encode(
     sites = observation.node_mask.shape[0]
     if sites >= NOWHERE:
         raise ValueError(f"{sites} sites a side are too many to remember; train on maps of less than {NOWHERE}")
-    nodes, around = compact(observation, len(truth.edges)), situation(observation)
+    nodes, around = compact(observation, len(truth.edges)), situation(observation, advice)
     steps, least = column_units(config)
     columns = (jnp.take(nodes.features, jnp.array([2, 3, 4, 5, 6, 8]), axis=1) - least[None]) * steps[None]
     angle = jnp.arctan2(observation.tokens[..., 2], observation.tokens[..., 3]) * (180 / np.pi)
@@ -137,6 +139,7 @@ def encode(
         seen_site=jnp.where(observation.token_site < 0, NOWHERE, observation.token_site).astype(jnp.uint8),
         number=observation.number.astype(jnp.uint8),
         team_size=observation.team_size.astype(jnp.uint8),
+        advice=around.advice.astype(jnp.int8),
         shares=small(shares_at(truth, privileged) * share_steps(config)).astype(jnp.uint8),
         robots=privileged.sites.astype(jnp.uint8),
         active=privileged.active,
@@ -181,6 +184,7 @@ def own_situation(config: Config, snapshot: Snapshot) -> Situation:
         token_site=jnp.where(snapshot.seen_site == NOWHERE, -1, snapshot.seen_site.astype(jnp.int32)),
         number=snapshot.number.astype(jnp.int32),
         team_size=snapshot.team_size.astype(jnp.int32),
+        advice=snapshot.advice.astype(jnp.int32),
     )
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Int32
 from decmarvel.belief import merge
 from decmarvel.budget import affordable
 from decmarvel.config import Config
+from decmarvel.learning.advice import nearest_candidate
 from decmarvel.planners.base import RadioPlanner
 from decmarvel.planners.frontier import cheapest_frontier, sector_cost_mm
 from decmarvel.planners.goal import Goal, distances_from_here, towards
@@ -23,7 +24,6 @@ from decmarvel.types import RETURN_HOME, Keys, LocalView, Proposal
 
 SECTOR_M = 15.0
 """How much everybody prefers their own direction, as sector frontier does: so their numbers tell robots apart."""
-ALIKE_DEGREES = 30
 STALE_MM = 500_000
 """What a frontier costs more that somebody else has looked behind: it comes after all others."""
 NO_LESSON = -1
@@ -63,17 +63,8 @@ class Teacher(RadioPlanner):
 
 
 def lessons(config: Config, views: LocalView, exploring: Bool[Array, "N"]) -> Int32[Array, "N"]:
-    """The candidate most like what the teacher would do: its waypoint, and of the headings there the nearest.
-
-    Headings at like distances are alike to the teacher, so the first of them is taken, which shows most frontiers.
-    """
+    """The candidate most like what the teacher would do."""
     proposals, _ = Teacher().propose_team(config, None, views, exploring)
-
-    def nearest(view: LocalView, proposal: Proposal) -> Int32[Array, ""]:
-        slot = jnp.maximum(proposal.choice, 0) // config.headings_per_node
-        away = view.candidates.heading_bin[slot] * config.degrees_per_bin - proposal.heading[slot]
-        heading = jnp.argmin(jnp.abs((away + 180) % 360 - 180) // ALIKE_DEGREES)
-        return slot * config.headings_per_node + heading.astype(jnp.int32)
-
+    nearest = jax.vmap(lambda view, proposal: nearest_candidate(config, view, proposal))(views, proposals)
     taught = exploring & (proposals.choice != RETURN_HOME)
-    return jnp.where(taught, jax.vmap(nearest)(views, proposals), NO_LESSON).astype(jnp.int32)
+    return jnp.where(taught, nearest, NO_LESSON).astype(jnp.int32)

@@ -88,11 +88,12 @@ IMITATE = replace(
 """A first leg for a better start: learn what a teacher does that sees what everybody has seen."""
 REFINE = replace(
     IMITATE,
-    capacity=40_000,
-    first_rows=10_000,
+    capacity=60_000,
+    first_rows=20_000,
     updates=16,
-    rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, individual=0.0, hurry=-0.3),
-    sac=replace(FAST.sac, judging=300, clip=0.2, imitation=0.1, steps=16, entropy_share=0.1, actor_rate=1e-4),
+    rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, team=0.0, individual=0.0, hurry=-0.3),
+    sac=replace(FAST.sac, judging=300, clip=0.2, steps=16, post_share=0.05, entropy_share=0.1, actor_rate=1e-4),
+    network=replace(IMITATE.network, advice=True),
 )
 """The leg after `imitate`: small steps towards what turned out better than expected, with fresh experience only."""
 PRESETS: dict[str, TrainSettings] = {
@@ -193,7 +194,7 @@ def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
         observation = observe(config, jax.tree.map(lambda leaf: leaf[0], views(config, state)))
         number = jnp.array(0, jnp.int32)
         privileged = privileged_view(config, state, number)
-        return encode(config, truth, number, observation, privileged, number, jnp.zeros(()))
+        return encode(config, truth, number, observation, None, privileged, number, jnp.zeros(()))
 
     shapes = jax.eval_shape(first, maps)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

@@ -4,7 +4,7 @@ import math
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32
+from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.budget import affordable
 from decmarvel.config import Config
@@ -49,7 +49,7 @@ class FrontierPlanner(Planner):
 
 
 def sector_cost_mm(
-    config: Config, view: LocalView, cell: Int32[Array, "S S B 2"], sector_m: float
+    config: Config, view: LocalView, cell: Int32[Array, "S S B 2"], sector_m: float | Float32[Array, ""]
 ) -> Int32[Array, "S S B"]:
     """What frontier cells cost more that do not lie in the robot's own direction from its base."""
     own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
