@@ -394,6 +394,19 @@ def test_the_memory_knows_how_likely_actions_were():
     assert likely.std() > 0.01
 
 
+def critics_of(learner):
+    """Without their post heads, which are copies at first."""
+    return [jax.tree.map(lambda leaf: leaf[n], (learner.critics.graph, learner.critics.pre)) for n in (0, 1)]  # noqa: B023
+
+
+def test_advantages_count_in_units_of_the_usual_surprise():
+    """So it does not matter in which units rewards come."""
+    rows = sac.CriticRows(single(np.arange(24.0).reshape(4, 1, 6)), single([1.0, 2.0, 3.0, 4.0]))
+    action = jnp.array([1, 0, 5, 2], jnp.int32)
+    expected = np.mean([(1 - 1) ** 2, (2 - 6) ** 2, (3 - 17) ** 2, (4 - 20) ** 2])
+    assert float(sac.surprise(rows, action)) == pytest.approx(expected, rel=1e-5)
+
+
 def test_refining_follows_the_advantage():
     """Where an action earned more than the critics expect, it becomes more probable; the critics may speak first."""
     batch = dataclasses.replace(drawn(), discount=jnp.zeros(32), reward=jnp.where(jnp.arange(32) % 2 == 0, 3.0, -3.0))
@@ -404,7 +417,7 @@ def test_refining_follows_the_advantage():
     def likely(learner):
         return np.take_along_axis(np.asarray(read(learner)), np.asarray(batch.action)[:, None], axis=-1)[:, 0]
 
-    first = likely(learner)
+    first, (_, second) = likely(learner), critics_of(learner)
     batch = eqx.tree_at(lambda b: b.state.log_probability, batch, jnp.asarray(first))
     for updates in range(12):
         learner, _ = update(settings, learner, batch, PLAIN)
@@ -413,6 +426,8 @@ def test_refining_follows_the_advantage():
     change = likely(learner) - first
     assert change[::2].mean() > 0.01
     assert change[1::2].mean() < -0.01
+    assert eqx.tree_equal(critics_of(learner)[1], second), "one critic is enough"
+    assert not eqx.tree_equal(*critics_of(learner))
 
 
 def test_imitation_loss():
@@ -554,6 +569,7 @@ def test_every_ablation_changes_one_thing():
         "sac.steps",
         "sac.post_share",
         "sac.actor_rate",
+        "sac.first_log_alpha",
         "sac.entropy_share",
         "sac.judging",
         "sac.clip",

@@ -23,6 +23,7 @@ from decmarvel.types import Key
 
 Metrics: TypeAlias = dict[str, Float32[Array, ""]]
 LARGEST_RATIO = 3.0
+TINY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class SacSettings:
     """What imitation weighs in the actor's loss beside the critics."""
     clip: float = 0.0
     """Not 0 (`refine`): the actor follows the advantage of what was done, until its probability has changed by this
-    share (Schulman et al. 2017), instead of the critics' values of all that could be done."""
+    share (Schulman et al. 2017), instead of the critics' values of all that could be done. The second critic rests."""
 
     @property
     def taught(self) -> bool:
@@ -144,7 +145,7 @@ def expectation(log_probability: Float32[Array, "n A"], value: Float32[Array, "n
 
 
 def soft_value(
-    log_probability: Float32[Array, "n A"], value: Float32[Array, "2 n A"], alpha: Float32[Array, ""]
+    log_probability: Float32[Array, "n A"], value: Float32[Array, "C n A"], alpha: Float32[Array, ""]
 ) -> Float32[Array, "n"]:
     """V(s') of the Bellman target: the twins' lesser value and the entropy, over all actions."""
     return expectation(log_probability, value.min(axis=0) - alpha * log_probability)
@@ -219,8 +220,14 @@ def foresee(actor: Actor, batch: Batch, compute: Compute) -> Float32[Array, "n A
 class CriticRows(eqx.Module):
     """What the critics' part of an update found, sample by sample."""
 
-    value: Float32[Array, "n 2 A"]
+    value: Float32[Array, "n C A"]
     target: Float32[Array, "n"]
+
+
+def surprise(rows: CriticRows, action: Int32[Array, "n"]) -> Float32[Array, ""]:
+    """How much what came differs from what the critics thought, squared."""
+    taken = jnp.take_along_axis(rows.value, action[:, None, None], axis=-1)[..., 0].mean(axis=1)
+    return ((rows.target - taken) ** 2).mean() + TINY
 
 
 def slope_of_critics(
@@ -229,18 +236,19 @@ def slope_of_critics(
     """The loss of Eq. 13, the sum of the twins', and its gradient, with the targets' soft values of the next states.
 
     One critic after the other: products of all samples with one matrix are quickest, and nothing is kept for both.
-    Values are soft unless advantages are made of them.
+    Advantages are made of one critic's values, which are not soft.
     """
     alpha = jnp.zeros(()) if settings.clip else jnp.exp(learner.log_alpha)
+    critics, targets = learner.critics, learner.targets
+    if settings.clip:
+        critics, targets = jax.tree.map(lambda leaf: leaf[:1], (critics, targets))
 
     def one(
         nodes: tuple[Nodes, Nodes], batch: Batch, next_log: Float32[Array, "n A"]
     ) -> tuple[tuple[Float32[Array, ""], Critic], CriticRows]:
         now, following = nodes
         read = partial(values, settings, situation=batch.following.situation, post=batch.following_post)
-        next_value = jax.lax.map(
-            lambda critic: read(critic, following, compute=compute.without_gradient), learner.targets
-        )
+        next_value = jax.lax.map(lambda critic: read(critic, following, compute=compute.without_gradient), targets)
         target = batch.reward + batch.discount * soft_value(next_log, next_value, alpha)
 
         def slope(critic: Critic) -> tuple[Float32[Array, ""], Float32[Array, "n A"], Critic]:
@@ -251,13 +259,15 @@ def slope_of_critics(
             (found, value), gradient = jax.value_and_grad(loss, has_aux=True)(critic)
             return found, value, gradient
 
-        losses, value, gradient = jax.lax.map(slope, learner.critics)
+        losses, value, gradient = jax.lax.map(slope, critics)
         return (losses.sum(), gradient), CriticRows(jnp.moveaxis(value, 0, 1), target)
 
     pair = (batch.state.critic_nodes, batch.following.critic_nodes)
     (loss, gradient), rows = in_groups(
         compute.critic_group, compute.critic_buckets, one, pair, without_nodes(batch), next_log
     )
+    if settings.clip:
+        gradient = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf)]), gradient)
     return loss, gradient, rows
 
 
@@ -267,6 +277,7 @@ def slope_of_actor(
     """The actor's loss, its gradient, and the policy in the states of the batch. Without critics it is in class."""
     alpha = jnp.exp(learner.log_alpha)
     listens = (learner.updates >= settings.judging).astype(jnp.float32)
+    usual = jnp.ones(()) if judged is None else jnp.sqrt(mean(surprise(judged, batch.action), compute.axis))
 
     def one(
         nodes: tuple[Nodes], batch: Batch, judged: CriticRows | None
@@ -279,7 +290,7 @@ def slope_of_actor(
                 return imitation_loss(log_probability, state.lesson), log_probability
             if settings.clip:
                 expected = expectation(jax.lax.stop_gradient(log_probability), judged.value.mean(axis=1))
-                advantage, before = judged.target - expected, state.log_probability
+                advantage, before = (judged.target - expected) / usual, state.log_probability
                 found = proximal_loss(settings, log_probability, before, batch.action, advantage, alpha)
             else:
                 found = actor_loss(log_probability, jnp.moveaxis(judged.value, 1, 0), alpha)

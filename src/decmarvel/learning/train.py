@@ -92,7 +92,16 @@ REFINE = replace(
     first_rows=20_000,
     updates=16,
     rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, team=0.0, individual=0.0, hurry=-0.3),
-    sac=replace(FAST.sac, judging=300, clip=0.2, steps=16, post_share=0.05, entropy_share=0.1, actor_rate=1e-4),
+    sac=replace(
+        FAST.sac,
+        judging=300,
+        clip=0.2,
+        steps=16,
+        post_share=0.05,
+        entropy_share=0.1,
+        first_log_alpha=-4.0,
+        actor_rate=2e-4,
+    ),
     network=replace(IMITATE.network, advice=True),
 )
 """The leg after `imitate`: small steps towards what turned out better than expected, with fresh experience only."""
