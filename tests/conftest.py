@@ -32,6 +32,19 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+MANY_MAPPINGS = 20_000
+"""Pieces of a process's memory. Linux allows 65,530, compiled functions take hundreds each, and then JAX crashes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def room_for_compiled_functions():
+    """Forget compiled functions when there are many; those that were slow to compile are still on disk."""
+    yield
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
+        jax.clear_caches()
+
+
 @pytest.fixture(scope="module")
 def quick_compilation():
     """For tests of large programs that run for a moment."""
