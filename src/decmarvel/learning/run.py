@@ -199,7 +199,7 @@ class TrainingRun:
         self.account.decisions += int(found.gathered.decisions)
         if not all(np.isfinite(value) for value in found.metrics.values()):
             self.log.write(self.account.decisions, {name: float(value) for name, value in found.metrics.items()})
-            kept = f"state is kept in {STATE}" if (self.folder / STATE).is_file() else "weights are kept, if any were"
+            kept = f"state is kept in {STATE}" if (self.folder / STATE).is_file() else "weights, if any, are kept"
             raise TrainingError(f"{self.folder}: a loss is no number any more; the last good {kept}")
         return found
 
