@@ -246,6 +246,39 @@ def point(p, zeta, rho, mask, prior):
     return found
 
 
+def hunch(p, observation, sites):
+    """With the extension `advice`: the logit that what is left to look at from a node is no news, by site."""
+    b = [math.exp(float(part) * math.log(1025)) - 1 for part in observation.budget[:2]]
+    flown, found = b[0] - b[1], {}
+    base = tuple(int(v) for v in observation.base)
+    number, team = int(observation.number), int(observation.team_size)
+    x0, y0 = (100 * v for v in observation.node_features[base][:2])
+    for site in sites:
+        x, y = (100 * v for v in observation.node_features[site][:2])
+        radius, bearing = math.hypot(x - x0, y - y0), math.atan2(y - y0, x - x0)
+        along = [math.cos(bearing - 2 * math.pi * j / team - 0.3) for j in range(team)]
+        apart = 100.0
+        for mate, age in zip(*np.nonzero(observation.token_mask), strict=True):
+            dx, dy = (20 * v for v in observation.tokens[mate, age, :2])
+            apart = min(apart, math.hypot(x - dx, y - dy))
+        facts = [
+            along[number],
+            max([along[j] for j in range(team) if j != number], default=-1.0),
+            radius / 50,
+            flown / 300,
+            radius / max(flown, 8),
+            observation.node_features[site][7],
+            observation.ways.way_cm[site] / 10_000,
+            min(observation.ways.open_cm[site], 1_000) / 1_000,
+            apart / 50,
+            4 * observation.node_features[site][2],
+            1 / team,
+        ]
+        hidden = np.tanh(linear(p, "advisers.hunch.first", np.array(facts)))
+        found[site] = linear(p, "advisers.hunch.last", np.tanh(linear(p, "advisers.hunch.second", hidden)))[0]
+    return found
+
+
 def actor(p, observation, bucket, identity=False, goals=False, advice=None):
     """What each step makes, by name; "policy" are the log-probabilities (25, 3)."""
     here = tuple(int(v) for v in observation.site)

@@ -11,22 +11,31 @@ import numpy as np
 import planner_oracles as slow
 from cases import SMALL
 from decmarvel.environment import views
-from decmarvel.learning.advice import SECTORS_M, advise
+from decmarvel.learning.advice import FIRST_PREFERENCES_M, advise
 from decmarvel.types import EXPLORING, LocalView
 from planner_oracles import Mind, Offer
 from test_planners import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, mind_of, mission, of, view_of
 
-WEIGHTS_M = (0, 15, 40, 80)
+WEIGHTS_M = ((40, 0), (40, 40), (20, 40), (20, 80))
 NO_ADVICE = -1
+
+PREFERS_M = jnp.array(WEIGHTS_M, jnp.float32)
 
 ask = jax.jit(advise, static_argnums=0)
 
 
-def offers_with(mind: Mind, free: list[Offer], weight_m: int) -> list[Offer]:
-    """What can be chosen, given what it costs without a sector."""
+def draw_known(seed: int, sites: int) -> np.ndarray:
+    """How probably others know what each node still has to look at: some surely, some surely not, some perhaps."""
+    rng = np.random.default_rng([seed, 11])
+    return np.clip(rng.uniform(-0.5, 1.5, (sites, sites)), 0, 1).astype(np.float32)
+
+
+def offers_with(mind: Mind, free: list[Offer], known: np.ndarray, sector_m: int, stale_m: int) -> list[Offer]:
+    """What can be chosen, given what it costs without preferences."""
     found = []
     for offer in free:
-        found.append(dataclasses.replace(offer, cost=offer.cost + slow.sector_cost(mind, offer.cell, weight_m)))
+        more = slow.sector_cost(mind, offer.cell, sector_m) + round(1000 * stale_m * float(known[offer.node]))
+        found.append(dataclasses.replace(offer, cost=offer.cost + more))
     return found
 
 
@@ -50,16 +59,15 @@ def candidate(mind: Mind, heading_bin: np.ndarray, offer: Offer | None) -> int:
     return 3 * pursuit.slot + nearest_heading(offered, pursuit.headings[pursuit.slot])
 
 
-def check(mind: Mind, heading_bin: np.ndarray, got: list[int]) -> tuple[list[int], int]:
+def check(mind: Mind, heading_bin: np.ndarray, known: np.ndarray, got: list[int]) -> tuple[list[int], int]:
     """What all advisers should say, and how many of them say something else that costs the same up to rounding."""
     free, expected, different = slow.offers(mind, lambda cell: 0), [], 0
-    for weight_m, said in zip(WEIGHTS_M, got, strict=True):
-        found = offers_with(mind, free, weight_m)
+    for weights_m, said in zip(WEIGHTS_M, got, strict=True):
+        found = offers_with(mind, free, known, *weights_m)
         best = slow.cheapest(found)
         expected.append(candidate(mind, heading_bin, best))
         if said == expected[-1]:
             continue
-        assert weight_m > 0, "without a sector there is nothing to round"
         assert best is not None
         close = [offer for offer in found if offer.cost <= best.cost + max(10, CLOSE * best.cost)]
         assert said in {candidate(mind, heading_bin, offer) for offer in close}
@@ -76,14 +84,15 @@ def with_headings(view: LocalView, seed: int) -> LocalView:
 
 def test_advice_equals_oracle():
     """Over random maps and places: no goal, some, and more than one opinion."""
-    assert SECTORS_M == WEIGHTS_M
+    assert FIRST_PREFERENCES_M == WEIGHTS_M
     different, checked, silent, disagreeing, later, opinions = 0, 0, 0, 0, 0, set()
     for seed in range(200):
         mind = draw_mind(SMALL, seed)
         view = with_headings(view_of(mind), seed)
-        got = ask(SMALL, view)
+        known = draw_known(seed, len(view.visits))
+        got = ask(SMALL, view, known, PREFERS_M)
         assert got.dtype == jnp.int32
-        expected, off = check(mind, np.asarray(view.candidates.heading_bin), got.tolist())
+        expected, off = check(mind, np.asarray(view.candidates.heading_bin), known, got.tolist())
         different, checked = different + off, checked + len(expected)
         silent += expected == [NO_ADVICE] * 4
         disagreeing += len(set(expected)) > 1
@@ -98,9 +107,9 @@ def test_advice_equals_oracle():
 
 
 @jax.jit
-def told(state):
+def told(state, known):
     seen = views(SMALL, state)
-    return seen.candidates, jax.vmap(partial(advise, SMALL))(seen)
+    return seen.candidates, jax.vmap(lambda view: advise(SMALL, view, known, PREFERS_M))(seen)
 
 
 def test_advice_along_missions_equals_oracle():
@@ -108,13 +117,14 @@ def test_advice_along_missions_equals_oracle():
     different, checked, disagreeing, later = 0, 0, 0, 0
     for seed in (0, 1, 3, 4):
         for before, *_ in mission(SMALL, "sector", seed, 8):
-            candidates, advice = jax.device_get(told(before.state))
+            known = draw_known(seed, before.state.robots.visits.shape[-1])
+            candidates, advice = jax.device_get(told(before.state, known))
             robots = jax.device_get(before.state.robots)
             for number in range(ROBOTS):
                 if robots.mode[number] != EXPLORING:
                     continue
                 mind = mind_of(SMALL, robots, number)
-                expected, off = check(mind, of(candidates, number).heading_bin, advice[number].tolist())
+                expected, off = check(mind, of(candidates, number).heading_bin, known, advice[number].tolist())
                 different, checked = different + off, checked + len(expected)
                 disagreeing += len(set(expected)) > 1
                 later += sum(action % 3 > 0 for action in expected if action >= 0)
@@ -129,7 +139,9 @@ def test_headings_alike_are_taken_in_their_order():
     """By hand: how far three headings are from the wanted one, and which of them it is."""
     tried = 0
     for mind in (draw_mind(SMALL, seed) for seed in range(1, 40)):
-        goal = slow.goal_of(mind, slow.cheapest(slow.offers(mind, lambda cell: 0)), far_sighted=True)
+        goal = slow.goal_of(
+            mind, slow.cheapest(slow.offers(mind, partial(slow.sector_cost, mind, weight_m=40))), far_sighted=True
+        )
         pursuit = slow.pursue(mind, goal, far_sighted=True)
         if pursuit.slot is None or pursuit.headings[pursuit.slot] % 10 or tried == 5:
             continue
@@ -145,6 +157,7 @@ def test_headings_alike_are_taken_in_their_order():
             ((3, 3, 3), 0),
         ):
             bins = view.candidates.heading_bin.at[pursuit.slot].set((wanted + jnp.array(away, jnp.int32)) % 36)
-            said = ask(SMALL, eqx.tree_at(lambda v: v.candidates.heading_bin, view, bins))
+            known = jnp.zeros(view.visits.shape)
+            said = ask(SMALL, eqx.tree_at(lambda v: v.candidates.heading_bin, view, bins), known, PREFERS_M)
             assert int(said[0]) == 3 * pursuit.slot + index, (wanted, away)
     assert tried == 5

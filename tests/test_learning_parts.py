@@ -21,6 +21,7 @@ from decmarvel.learning.replay import POST, PRE, Step, add, bytes_per_row, creat
 from decmarvel.learning.reward import RewardSettings, RewardTerms, explores_on, reward
 from decmarvel.learning.scale import Spread, scaled, widen
 from decmarvel.learning.snapshot import Inputs, decode, encode
+from decmarvel.learning.staleness import stale_nodes
 from decmarvel.mission import take_off
 from decmarvel.observation import observe
 from decmarvel.planners import PLANNERS
@@ -482,24 +483,26 @@ def there_and_back(config, state, worlds, bucket):
     observations = jax.vmap(lambda view: observe(config, view))(views(config, state))
     privileged = jax.vmap(lambda number: privileged_view(config, state, number))(jnp.arange(ROBOTS, dtype=jnp.int32))
     number = jnp.array(1, jnp.int32)
-    kept = jax.vmap(lambda o, p: encode(config, truth, number, o, ADVICE, p, 40 * number, -0.5 * jnp.ones(())))(
-        observations, privileged
+    stale = stale_nodes(config, views(config, state))
+    kept = jax.vmap(lambda o, p, s: encode(config, truth, number, o, ADVICE, p, s, -0.5 * jnp.ones(())))(
+        observations, privileged, stale
     )
 
-    def direct(observation, seen, lesson):
+    def direct(observation, seen, stale):
         own = compact(observation, bucket)
         other = seen.active & (jnp.arange(ROBOTS) != observation.number)
         shares = shares_at(truth, seen)
         nodes = privileged_nodes(config, truth, own, observation.site, shares, seen.sites, other)
-        return Inputs(own, situation(observation, ADVICE), nodes, lesson, -0.5 * jnp.ones(()))
+        known = replace(situation(observation), advice=ADVICE)
+        return Inputs(own, known, nodes, own.mask & stale[own.site[:, 0], own.site[:, 1]], -0.5 * jnp.ones(()))
 
     back = jax.vmap(lambda snapshot: decode(config, truths, snapshot))(kept)
-    return jax.vmap(direct)(observations, privileged, jnp.full(ROBOTS, 40)), back, kept
+    return jax.vmap(direct)(observations, privileged, stale), back, kept
 
 
 def test_a_snapshot_gives_the_inputs_again():
     """Eq. 5, 6, 9 and 15 as the networks read them."""
-    tokens = sensed = goals = 0
+    tokens = sensed = goals = stale = 0
     for name in ("rooms", "clutter"):
         worlds = jax.tree.map(lambda *leaves: jnp.stack(leaves), hall(30, 9, (0, 1)).world, MISSIONS[name][0].world)
         for before, *_ in mission(name)[::2]:
@@ -514,7 +517,8 @@ def test_a_snapshot_gives_the_inputs_again():
                 one, two = (getattr(inputs.nodes.ways, field) for inputs in (direct, back))
                 np.testing.assert_array_equal(two, one, err_msg=field)
             goals += (direct.nodes.mask & (direct.nodes.ways.open_cm < 65535)).sum()
-            np.testing.assert_array_equal(back.lesson, direct.lesson)
+            np.testing.assert_array_equal(back.stale, direct.stale)
+            stale += direct.stale.sum()
             np.testing.assert_array_equal(back.log_probability, direct.log_probability)
             for field in ("site", "base", "budget", "heading_bin", "action_mask", "sensed", "token_mask", "token_site"):
                 np.testing.assert_array_equal(
@@ -529,6 +533,7 @@ def test_a_snapshot_gives_the_inputs_again():
     assert tokens > 20
     assert sensed > 20
     assert goals > 20
+    assert stale > 20
 
 
 def test_a_million_transitions_fit():

@@ -15,7 +15,7 @@ from cases import SITES, SMALL, draw_case
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, views
 from decmarvel.learning.actor import FIRST_TRUST, IMPOSSIBLE, Actor
-from decmarvel.learning.advice import advise
+from decmarvel.learning.advice import FIRST_PREFERENCES_M, advise
 from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.learning.kernels import near
 from decmarvel.learning.layers import ROWS_AT_ONCE, EncoderLayer, attend, product
@@ -498,10 +498,9 @@ def with_trust(network, weight, bias):
     return eqx.tree_at(lambda n: (n.trust.judge.weight, n.trust.judge.bias), network, parts)
 
 
-def test_a_situation_carries_advice():
+def test_a_situation_is_without_advice_at_first():
     _, observation, _ = next(iter(one_each(9)))
     assert situation(observation).advice.tolist() == [-1] * ADVISERS
-    assert situation(observation, jnp.array([74, -1, 0, 5], jnp.int32)).advice.tolist() == [74, -1, 0, 5]
 
 
 @pytest.mark.parametrize(("identity", "goals"), [(False, False), (True, True)])
@@ -573,6 +572,21 @@ def test_advice_that_cannot_be_followed_changes_nothing(seed):
         assert (found[~where.action_mask] == IMPOSSIBLE).all()
 
 
+@seeds
+def test_hunch_equals_oracle(seed):
+    """For all nodes in the bucket; zero where there is none."""
+    network = actor(advice=True)
+    p, spread = parameters(network), []
+    for _, observation, _ in one_each(seed):
+        nodes, where = pack(observation, ALL)
+        found = np.asarray(eqx.filter_jit(network.advisers.hunch)(nodes, where))
+        sites = [tuple(site) for site in nodes.site[nodes.mask].tolist()]
+        wanted = network_oracles.hunch(p, plain(observation), sites)
+        close(found[: len(sites)], [wanted[site] for site in sites])
+        spread.append(np.ptp(list(wanted.values())))
+    assert max(spread) > 0.1
+
+
 def test_advice_is_for_the_actor():
     """Critics are the same with and without; an actor starts with the same weights, and trusts to begin with."""
     without, with_advice = (dataclasses.replace(TINY, advice=advice) for advice in (False, True))
@@ -581,9 +595,12 @@ def test_advice_is_for_the_actor():
     one, two = (named_arrays(Actor(jax.random.key(0), config)) for config in (without, with_advice))
     for name in one:
         np.testing.assert_array_equal(one[name], two[name], err_msg=name)
-    assert two.keys() - one.keys() == {"trust.judge.weight", "trust.judge.bias"}
+    hunch = {f"advisers.hunch.{layer}.{part}" for layer in ("first", "second", "last") for part in ("weight", "bias")}
+    assert two.keys() - one.keys() == {"trust.judge.weight", "trust.judge.bias", "advisers.prefers_m", *hunch}
+    assert not two["advisers.hunch.last.weight"].any(), "it holds everything for as likely as not"
     np.testing.assert_array_equal(two["trust.judge.weight"], np.zeros((ADVISERS, TINY.width)))
     np.testing.assert_array_equal(two["trust.judge.bias"], np.float32(FIRST_TRUST))
+    np.testing.assert_array_equal(two["advisers.prefers_m"], np.float32(FIRST_PREFERENCES_M))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -740,7 +757,11 @@ def propose(planner, config, key, state):
     return jax.vmap(lambda view: planner.propose(config, key, view, None)[0])(views(config, state))
 
 
-advise_all = jax.jit(lambda state: jax.vmap(partial(advise, SMALL))(views(SMALL, state)))
+advise_all = jax.jit(
+    lambda state, known, prefers_m: jax.vmap(lambda view, known: advise(SMALL, view, known, prefers_m))(
+        views(SMALL, state), known
+    )
+)
 
 
 @seeds
@@ -765,11 +786,19 @@ def test_choices_and_headings(seed):
 @seeds
 def test_a_planner_asks_its_advisers(seed):
     """If it trusts one of them blindly, it does what that one says of the same view."""
-    network, followed = Actor(jax.random.key(0), dataclasses.replace(TINY, advice=True)), 0
+    network, followed = stirred(Actor(jax.random.key(0), dataclasses.replace(TINY, advice=True)), 1), 0
+    p = parameters(network)
     for trusted in range(ADVISERS):
         planner = LearnedPlanner(with_trust(network, 0.0, [1e4 * (number == trusted) for number in range(ADVISERS)]))
         for state, observations, _ in missions(seed):
-            proposals, advice = propose(planner, SMALL, jax.random.key(0), state), advise_all(state)
+            known = np.zeros((ROBOTS, SIZE, SIZE), np.float32)
+            for number in range(ROBOTS):
+                observation = plain(of(observations, number))
+                sites = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
+                for site, logit in network_oracles.hunch(p, observation, sites).items():
+                    known[number][site] = 1 / (1 + np.exp(-logit))
+            proposals = propose(planner, SMALL, jax.random.key(0), state)
+            advice = advise_all(state, known, p["advisers.prefers_m"])
             for number in range(ROBOTS):
                 said = int(advice[number, trusted])
                 if said >= 0 and observations.action_mask[number].reshape(-1)[said]:

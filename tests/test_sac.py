@@ -21,6 +21,7 @@ from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, r
 from decmarvel.learning.collect import CollectSettings, Maps
 from decmarvel.learning.curriculum import CurriculumSettings
 from decmarvel.learning.evaluate import EvaluationSettings
+from decmarvel.learning.hunch import Hunch
 from decmarvel.learning.leg import load_learner, save_networks
 from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
 from decmarvel.learning.policy import load_actor
@@ -29,7 +30,6 @@ from decmarvel.learning.replay import sample
 from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.scale import scaled
-from decmarvel.learning.teacher import NO_LESSON
 from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
 from decmarvel.learning.weights import Card, WeightsError, critic_paths, save_weights
 from decmarvel.runtime import AXIS, mesh
@@ -350,13 +350,6 @@ def test_a_leg_may_begin_to_listen_to_advice(tmp_path):
         load_learner(SETTINGS.sac, TINY, path)
 
 
-def with_lessons(batch):
-    """The least valid action, as if a teacher had said so, for all but some samples."""
-    least = jnp.argmax(batch.state.situation.action_mask.reshape(len(batch.action), -1), axis=-1).astype(jnp.int32)
-    lesson = jnp.where(jnp.arange(len(least)) % 5 == 0, NO_LESSON, least)
-    return eqx.tree_at(lambda b: b.state.lesson, batch, lesson)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_proximal_loss_equals_loops(seed):
     log_probability, _, valid = policies(seed)
@@ -430,66 +423,48 @@ def test_refining_follows_the_advantage():
     assert not eqx.tree_equal(*critics_of(learner))
 
 
-def test_imitation_loss():
-    log = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6]]))
-    found = sac.imitation_loss(log, jnp.array([1, 2, NO_LESSON], jnp.int32))
-    assert float(found) == pytest.approx(-(np.log(0.25) + np.log(0.8)) / 3)
-
-
-def test_the_teacher_lets_go():
-    settings = dataclasses.replace(SETTINGS.sac, lessons=10)
-    learner = sac.begin(settings, SETTINGS.network, jax.random.key(2))
-    shares = [
-        float(sac.guidance(settings, dataclasses.replace(learner, updates=jnp.array(updates, jnp.int32))))
-        for updates in (0, 5, 10, 50)
-    ]
-    assert shares == pytest.approx([1, 0.5, 0, 0])
-    assert float(sac.guidance(dataclasses.replace(settings, lessons=0, imitation=1.0), learner)) == 0
-
-
-def test_the_actor_learns_its_lessons_and_the_critics_rest():
-    batch, settings = with_lessons(drawn()), dataclasses.replace(SETTINGS.sac, lessons=10, actor_rate=3e-3)
-    first = sac.begin(settings, SETTINGS.network, jax.random.key(2))
-    study = jax.jit(lambda learner: sac.update(settings, learner, batch, PLAIN))
-    learner, begin = study(first)
-    for _ in range(60):
-        learner, metrics = study(learner)
-    assert float(metrics["imitation/agreement"]) > max(0.9, float(begin["imitation/agreement"]))
-    assert float(metrics["imitation/loss"]) < 0.5 * float(begin["imitation/loss"])
-    assert eqx.tree_equal(learner.critics, first.critics)
-    assert int(learner.updates) == 61
-
-
-def test_steps_in_class_become_smaller():
-    settings = dataclasses.replace(SETTINGS.sac, lessons=5, settling=10)
-    batch, first = with_lessons(drawn()), sac.begin(settings, SETTINGS.network, jax.random.key(2))
-    lengths = []
-    for updates in (0, 10, 20):
-        before = dataclasses.replace(first, updates=jnp.array(updates, jnp.int32))
-        after, _ = update(settings, before, batch, PLAIN)
-        change = jax.tree.map(lambda new, old: new - old, after.actor, before.actor)
-        lengths.append(np.sqrt(sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(change))))
-    np.testing.assert_allclose(lengths, lengths[0] * np.array([1, 0.05, 0.05]), rtol=1e-2)
-
-
-def test_an_actor_that_does_not_listen_yet_may_still_imitate():
-    batch, learner = with_lessons(drawn()), sac.begin(SETTINGS.sac, SETTINGS.network, jax.random.key(2))
+def test_an_actor_does_not_listen_while_the_critics_judge():
+    batch, learner = drawn(), sac.begin(SETTINGS.sac, SETTINGS.network, jax.random.key(2))
     judged = sac.CriticRows(jax.random.normal(jax.random.key(3), (32, 2, 75)), jnp.zeros(32))
-    slope = jax.jit(
-        lambda settings, learner: sac.slope_of_actor(settings, learner, batch, judged, PLAIN)[1], static_argnums=0
-    )
     deaf = dataclasses.replace(SETTINGS.sac, judging=5)
+    slope = jax.jit(lambda learner: sac.slope_of_actor(deaf, learner, batch, judged, PLAIN)[1])
     late = dataclasses.replace(learner, updates=jnp.array(5, jnp.int32))
-    silent, heard = (jax.tree.leaves(slope(deaf, each)) for each in (learner, late))
+    silent, heard = (jax.tree.leaves(slope(each)) for each in (learner, late))
     assert not any(np.asarray(leaf).any() for leaf in silent)
     assert any(np.asarray(leaf).any() for leaf in heard)
-    lessons, wanted = (
-        jax.tree.leaves(slope(settings, learner))
-        for settings in (dataclasses.replace(deaf, imitation=0.5), dataclasses.replace(deaf, imitation=1.0))
-    )
-    for half, whole in zip(lessons, wanted, strict=True):
-        np.testing.assert_allclose(2 * np.asarray(half), whole, rtol=1e-3, atol=1e-6)
-    assert any(np.asarray(leaf).any() for leaf in wanted)
+
+
+def test_hunch_loss_equals_loops():
+    """Only goals count, all of them alike, before the team's success."""
+    state, hunch, post = drawn().state, Hunch(jax.random.key(0)), np.arange(32) % 3 == 0
+    hunch = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), hunch)
+    logits = np.asarray(jax.vmap(hunch)(state.nodes, state.situation), float)
+    total = errors = count = 0
+    for i, place in np.argwhere(np.asarray(state.nodes.mask & (state.nodes.ways.open_cm < 65535) & ~post[:, None])):
+        probability, stale = 1 / (1 + math.exp(-logits[i, place])), bool(state.stale[i, place])
+        total -= math.log(probability if stale else 1 - probability)
+        errors += (probability > 0.5) != stale
+        count += 1
+    loss, share = jax.jit(sac.hunch_loss)(hunch, state, post)
+    assert count > 30
+    np.testing.assert_allclose([loss, share], [total / count, errors / count], rtol=1e-4)
+
+
+def test_a_hunch_learns_from_what_the_team_has_seen():
+    """Nothing else of the actor is moved by it."""
+    network = dataclasses.replace(TINY, identity=True, advice=True)
+    settings = dataclasses.replace(SETTINGS.sac, clip=0.2, judging=100)
+    first = sac.begin(settings, network, jax.random.key(2))
+    batch = drawn()
+    study = jax.jit(lambda learner: sac.ponder(settings, learner, batch, PLAIN))
+    learner, begin = study(first)
+    for _ in range(200):
+        learner, metrics = study(learner)
+    assert float(begin["hunch/loss"]) == pytest.approx(math.log(2), rel=1e-5)
+    assert float(metrics["hunch/loss"]) < 0.8 * math.log(2)
+    rest = [eqx.tree_at(lambda each: each.actor.advisers.hunch, each, None).actor for each in (first, learner)]
+    assert eqx.tree_equal(*rest)
+    assert sac.ponder(settings, sac.begin(settings, TINY, jax.random.key(2)), batch, PLAIN)[1] == {}
 
 
 def test_critics_fit_a_fixed_batch():
@@ -544,17 +519,7 @@ def test_every_ablation_changes_one_thing():
     ]
     paper = PRESETS["paper"].sac
     assert (paper.steps, paper.post_share, paper.polyak_rate, paper.entropy_share) == (1, 0.5, 0.003, 0.5)
-    assert changed.pop("imitate") == [
-        "updates",
-        "collect.missions",
-        "collect.team_sizes",
-        "sac.actor_rate",
-        "sac.lessons",
-        "sac.settling",
-        "network.identity",
-        "network.goals",
-    ]
-    assert changed.pop("refine") == [
+    assert changed.pop("advised") == [
         "capacity",
         "first_rows",
         "collect.missions",
@@ -574,7 +539,6 @@ def test_every_ablation_changes_one_thing():
         "sac.judging",
         "sac.clip",
         "network.identity",
-        "network.goals",
         "network.advice",
     ]
     predecessor = {name.split(".")[0] for name in changed.pop("marvel")}

@@ -10,10 +10,7 @@ import typer
 
 from decmarvel.cli.options import check_name, check_range, complain, make_folder
 
-NAMES = (
-    "fast, imitate (a teacher, to begin with) and refine (after it), paper, marvel (the predecessor), or an ablation: "
-    "no-top, no-curriculum, no-dual-head"
-)
+NAMES = "advised (ours), fast, paper, marvel (the predecessor), or an ablation: no-top, no-curriculum, no-dual-head"
 
 
 def train(

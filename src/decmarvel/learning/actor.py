@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
+from decmarvel.config import Config
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, direction_degrees
-from decmarvel.learning.advice import ADVISERS
+from decmarvel.learning.advice import Advisers
 from decmarvel.learning.layers import Linear, relu
 from decmarvel.learning.networks import (
     IDENTITY_FEATURES,
@@ -28,15 +29,15 @@ from decmarvel.learning.networks import (
     with_bearings,
     with_ways,
 )
-from decmarvel.learning.nodes import Nodes, Situation, candidate_sites, places, rows_at
-from decmarvel.types import Key
+from decmarvel.learning.nodes import ADVISERS, Nodes, Situation, candidate_sites, places, rows_at
+from decmarvel.types import Key, LocalView
 
 IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
 GAZE_FEATURES = 4
 MANY_FRONTIERS = 26.0
 """In view: as many as are worth 1 in Eq. 7."""
-FIRST_TRUST = (0.0, 1.0, 4.0, 0.0)
+FIRST_TRUST = (0.0, 6.0, 1.0, 0.0)
 """In each adviser, before anything is learned."""
 LEAST_SHARE = 1e-3
 """Of the probability of all goals, for a waypoint that leads to none."""
@@ -152,6 +153,7 @@ class Actor(eqx.Module):
     pointer: Pointer
     goal: GoalPointer | None
     gaze: Gaze | None
+    advisers: Advisers | None
     trust: Trust | None
     config: NetworkConfig = eqx.field(static=True)
 
@@ -166,8 +168,15 @@ class Actor(eqx.Module):
         self.pointer = Pointer(keys[6], config)
         self.goal = GoalPointer(jax.random.fold_in(key, 7), config) if config.goals else None
         self.gaze = Gaze(jax.random.fold_in(key, 8), config) if config.goals else None
+        self.advisers = Advisers(jax.random.fold_in(key, 9)) if config.advice else None
         self.trust = Trust(config) if config.advice else None
         self.config = config
+
+    def advised(self, config: Config, view: LocalView, nodes: Nodes, situation: Situation) -> Situation:
+        """The situation of one robot with its advisers' opinions, if it has advisers."""
+        if self.advisers is None:
+            return situation
+        return eqx.tree_at(lambda s: s.advice, situation, self.advisers(config, view, nodes, situation))
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
         """Eq. 1: the log-probability of each action, of one robot or many."""

@@ -11,7 +11,6 @@ from jaxtyping import Key as KeyArray
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, reset, step, views
 from decmarvel.learning.actor import Actor
-from decmarvel.learning.advice import advise
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
 from decmarvel.learning.devices import everyone, total
 from decmarvel.learning.groups import in_groups
@@ -22,16 +21,14 @@ from decmarvel.learning.replay import Replay, Step, add
 from decmarvel.learning.reward import RewardSettings, RewardTerms, explores_on, reward
 from decmarvel.learning.scale import Spread, widen
 from decmarvel.learning.snapshot import Snapshot, encode
-from decmarvel.learning.teacher import NO_LESSON, lessons
+from decmarvel.learning.staleness import stale_nodes
 from decmarvel.mission import outcome
 from decmarvel.observation import Observation, observe
 from decmarvel.privileged import privileged_view
-from decmarvel.types import EXPLORING, Key, Proposal, State, World
+from decmarvel.types import EXPLORING, Key, LocalView, Proposal, State, World
 
 FLIGHT, NEXT = 0, 1
 """What a mission's key is used for: its own decisions, and the mission that takes its place."""
-GUIDE = 2
-"""And a decision's: whether the teacher makes it."""
 
 
 @dataclass(frozen=True)
@@ -174,25 +171,15 @@ def decide_all(
     air: Airspace,
     replay: Replay[Snapshot],
     spread: Spread,
-    guided: Float32[Array, ""] | None = None,
 ) -> tuple[Airspace, Replay[Snapshot], Spread, Gathered]:
-    """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory.
-
-    With a teacher, that is `guided` not None, this share of the decisions is the teacher's.
-    """
+    """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory."""
     seen = jax.vmap(lambda state: views(config, state))(air.state)
     observations = jax.vmap(jax.vmap(lambda view: observe(config, view)))(seen)
-    advice = jax.vmap(jax.vmap(lambda view: advise(config, view)))(seen) if actor.config.advice else None
     keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), step)))(
         air.key, air.state.step
     )
-    proposals = propose_all(config, settings, compute, actor, keys[:, 0], observations, advice)
-    lesson = jnp.full(air.low_gains.shape, NO_LESSON, jnp.int32)
-    if guided is not None:
-        lesson = jax.vmap(lambda views, mode: lessons(config, views, mode == EXPLORING))(seen, air.state.robots.mode)
-        led = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, GUIDE), (settings.robots,)))(keys[:, 0])
-        choice = jnp.where((led < guided) & (lesson != NO_LESSON), lesson, proposals.choice)
-        proposals = eqx.tree_at(lambda p: p.choice, proposals, choice)
+    proposals, advice = propose_all(config, settings, compute, actor, keys[:, 0], seen, observations)
+    stale = jax.vmap(lambda views: stale_nodes(config, views))(seen)
     after, move = jax.vmap(lambda key, state, proposed: step(config, key, state, proposed))(
         keys[:, 1], air.state, proposals
     )
@@ -211,8 +198,8 @@ def decide_all(
         index: Int32[Array, ""],
         state: State,
         seen: Observation,
-        advice: Int32[Array, "N V"] | None,
-        lesson: Int32[Array, "N"],
+        advice: Int32[Array, "N V"],
+        stale: Bool[Array, "N S S"],
         likely: Float32[Array, "N"],
     ) -> Snapshot:
         truth = jax.tree.map(lambda leaf: leaf[index], maps.truth)
@@ -220,16 +207,16 @@ def decide_all(
         def one(
             number: Int32[Array, ""],
             seen: Observation,
-            advice: Int32[Array, "V"] | None,
-            lesson: Int32[Array, ""],
+            advice: Int32[Array, "V"],
+            stale: Bool[Array, "S S"],
             likely: Float32[Array, ""],
         ) -> Snapshot:
-            return encode(config, truth, index, seen, advice, privileged_view(config, state, number), lesson, likely)
+            return encode(config, truth, index, seen, advice, privileged_view(config, state, number), stale, likely)
 
-        return jax.vmap(one)(numbers, seen, advice, lesson, likely)
+        return jax.vmap(one)(numbers, seen, advice, stale, likely)
 
     stored = Step(
-        state=jax.vmap(snapshot)(air.map, air.state, observations, advice, lesson, likely),
+        state=jax.vmap(snapshot)(air.map, air.state, observations, advice, stale, likely),
         exploring=exploring,
         action=move.choice,
         reward=earned,
@@ -273,18 +260,21 @@ def propose_all(
     compute: Compute,
     actor: Actor,
     keys: KeyArray[Array, "E"],
+    views: LocalView,
     observations: Observation,
-    advice: Int32[Array, "E N V"] | None,
-) -> Proposal:
-    """Actions drawn from the policy, for all robots of all missions."""
+) -> tuple[Proposal, Int32[Array, "E N V"]]:
+    """Actions drawn from the policy, for all robots of all missions; and what advice they had."""
 
     def scores(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n K H"]]:
         return None, actor(nodes[0], situation, compute.without_gradient)
 
-    flat, advice = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (observations, advice))
+    views, flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (views, observations))
     nodes = jax.vmap(lambda observation: compact(observation, settings.bucket))(flat)
-    score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), jax.vmap(situation)(flat, advice))[1]
+    known = jax.vmap(lambda *own: actor.advised(config, *own))(views, nodes, jax.vmap(situation)(flat))
+    score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), known)[1]
     each = jax.vmap(lambda key: jax.random.split(key, settings.robots))(keys).reshape(-1)
     choice = jax.vmap(lambda key, score: jax.random.categorical(key, score.reshape(-1)))(each, score)
     proposal = Proposal(score, flat.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32))
-    return jax.tree.map(lambda leaf: leaf.reshape(len(keys), settings.robots, *leaf.shape[1:]), proposal)
+    return jax.tree.map(
+        lambda leaf: leaf.reshape(len(keys), settings.robots, *leaf.shape[1:]), (proposal, known.advice)
+    )

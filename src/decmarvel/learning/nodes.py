@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Int32, Shaped, UInt8, UInt32
 
 from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS
-from decmarvel.learning.advice import ADVISERS, NO_ADVICE
 from decmarvel.observation import Observation, Ways
 from decmarvel.types import Site
 
 NODE_FEATURES = 9
+ADVISERS = 4
+NO_ADVICE = -1
 
 
 class Nodes(eqx.Module):
@@ -48,7 +49,8 @@ class Situation(eqx.Module):
     """Actions; -1 where an adviser has none, or nobody asked."""
 
 
-def situation(observation: Observation, advice: Int32[Array, "V"] | None = None) -> Situation:
+def situation(observation: Observation) -> Situation:
+    """Without advice, which comes later."""
     there = candidate_sites(observation.site)
     inside = ((there >= 0) & (there < observation.sensed.shape[0])).all(axis=-1)
     sensed = observation.sensed.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=False)
@@ -64,7 +66,7 @@ def situation(observation: Observation, advice: Int32[Array, "V"] | None = None)
         token_site=observation.token_site,
         number=observation.number,
         team_size=observation.team_size,
-        advice=jnp.full(ADVISERS, NO_ADVICE, jnp.int32) if advice is None else advice,
+        advice=jnp.full(ADVISERS, NO_ADVICE, jnp.int32),
     )
 
 
@@ -101,6 +103,12 @@ def at_sites(values: Shaped[Array, "S S *n"], flat: Int32[Array, "M"]) -> Shaped
     """Values over the lattice at some sites, zero for padding."""
     rows = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
     return rows.at[flat].get(mode="fill", fill_value=0)
+
+
+def on_lattice(nodes: Nodes, values: Float[Array, "M"], sites: int) -> Float[Array, "S S"]:
+    """Values of places at their sites, zero elsewhere."""
+    beyond = jnp.where(nodes.mask[:, None], nodes.site, sites)
+    return jnp.zeros((sites, sites), values.dtype).at[beyond[:, 0], beyond[:, 1]].set(values, mode="drop")
 
 
 def edge_bits(edge: Bool[Array, "K S S"]) -> UInt32[Array, "S S"]:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from decmarvel.config import Config
 from decmarvel.learning.actor import Actor
-from decmarvel.learning.advice import advise
 from decmarvel.learning.networks import PLAIN, Compute
 from decmarvel.learning.nodes import bucket_for, compact, situation
 from decmarvel.learning.weights import Card, load_weights, read_card
@@ -36,8 +35,8 @@ class LearnedPlanner(Planner):
         """Eq. 1, greedy (ties to the lower index) or sampled."""
         observation = observe(config, view)
         nodes = compact(observation, bucket_for(observation.node_mask.shape[0]))
-        advice = advise(config, view) if self.actor.config.advice else None
-        score = self.actor(nodes, situation(observation, advice), self.compute)
+        known = self.actor.advised(config, view, nodes, situation(observation))
+        score = self.actor(nodes, known, self.compute)
         flat = score.reshape(-1)
         choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
         return Proposal(score, observation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None

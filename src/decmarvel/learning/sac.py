@@ -15,10 +15,10 @@ from decmarvel.learning.actor import Actor
 from decmarvel.learning.critic import POLYAK_RATE, Critic, begin_post_head, polyak
 from decmarvel.learning.devices import mean, total
 from decmarvel.learning.groups import in_groups
-from decmarvel.learning.networks import Compute, NetworkConfig
+from decmarvel.learning.hunch import Hunch
+from decmarvel.learning.networks import Compute, NetworkConfig, is_open
 from decmarvel.learning.nodes import Nodes, Situation
 from decmarvel.learning.snapshot import Inputs
-from decmarvel.learning.teacher import NO_LESSON
 from decmarvel.types import Key
 
 Metrics: TypeAlias = dict[str, Float32[Array, ""]]
@@ -48,22 +48,13 @@ class SacSettings:
     """Gradients are scaled down to this norm."""
     dual_head: bool = True
     """False (`no-dual-head`): one head for both phases."""
-    lessons: int = 0
-    """Not 0 (`imitate`): the actor imitates the teacher and the critics rest. The teacher makes all decisions at first,
-    and none after so many updates. This and all that follow are in no paper."""
-    settling: int = 0
-    """Over so many updates the steps of an actor in class become smaller, down to a twentieth."""
     judging: int = 0
-    """In the first so many updates the critics learn what the actor is worth, and the actor does not listen yet."""
-    imitation: float = 0.0
-    """What imitation weighs in the actor's loss beside the critics."""
+    """In the first so many updates the critics learn what the actor is worth, and the actor does not listen yet. This
+    and all that follow are not in the paper."""
+    hunch_rate: float = 2e-3
     clip: float = 0.0
-    """Not 0 (`refine`): the actor follows the advantage of what was done, until its probability has changed by this
+    """Not 0 (`advised`): the actor follows the advantage of what was done, until its probability has changed by this
     share (Schulman et al. 2017), instead of the critics' values of all that could be done. The second critic rests."""
-
-    @property
-    def taught(self) -> bool:
-        return self.lessons > 0 or self.imitation > 0
 
 
 class Batch(eqx.Module):
@@ -90,6 +81,7 @@ class Learner(eqx.Module):
     actor_optimiser: optax.OptState
     critic_optimiser: optax.OptState
     alpha_optimiser: optax.OptState
+    hunch_optimiser: optax.OptState
     post_begun: Bool[Array, ""]
     """Whether the post head has been made from the pre head."""
     updates: Int32[Array, ""]
@@ -117,6 +109,7 @@ def begin_with(settings: SacSettings, actor: Actor, critics: Critic, post_begun:
         actor_optimiser=optimiser(settings, settings.actor_rate).init(actor),
         critic_optimiser=optimiser(settings, settings.critic_rate).init(critics),
         alpha_optimiser=optimiser(settings, settings.alpha_rate).init(log_alpha),
+        hunch_optimiser=optimiser(settings, settings.hunch_rate).init(actor.advisers and actor.advisers.hunch),
         post_begun=jnp.array(post_begun),
         updates=jnp.array(0, jnp.int32),
     )
@@ -184,16 +177,17 @@ def proximal_loss(
     return -(gain + alpha * expectation(log_probability, -log_probability)).mean()
 
 
-def imitation_loss(log_probability: Float32[Array, "n A"], lesson: Int32[Array, "n"]) -> Float32[Array, ""]:
-    """How improbable the teacher's actions are: cross-entropy. A state without a lesson adds zero."""
-    chosen = jnp.take_along_axis(log_probability, jnp.maximum(lesson, 0)[:, None], axis=-1)[:, 0]
-    return -jnp.where(lesson == NO_LESSON, 0.0, chosen).mean()
+def hunch_loss(hunch: Hunch, state: Inputs, post: Bool[Array, "n"]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+    """How wrong the robots were about what others have seen: cross-entropy over all goals, and the share of errors.
 
-
-def guidance(settings: SacSettings, learner: Learner) -> Float32[Array, ""]:
-    """The share of decisions that the teacher makes while it teaches (DAgger, Ross et al. 2011)."""
-    passed = learner.updates.astype(jnp.float32) / max(1, settings.lessons)
-    return jnp.clip(1 - passed, 0.0, 1.0) if settings.lessons else jnp.zeros(())
+    After the team's success nothing is news, and nothing is at stake: that does not count.
+    """
+    logit = jax.vmap(hunch)(state.nodes, state.situation)
+    counts = (is_open(state.nodes) & ~post[:, None]).astype(jnp.float32)
+    total = jnp.maximum(counts.sum(), 1.0)
+    wrong = optax.sigmoid_binary_cross_entropy(logit, state.stale.astype(jnp.float32))
+    errors = ((logit > 0) != state.stale).astype(jnp.float32)
+    return (counts * wrong).sum() / total, (counts * errors).sum() / total
 
 
 def temperature_loss(
@@ -272,32 +266,27 @@ def slope_of_critics(
 
 
 def slope_of_actor(
-    settings: SacSettings, learner: Learner, batch: Batch, judged: CriticRows | None, compute: Compute
+    settings: SacSettings, learner: Learner, batch: Batch, judged: CriticRows, compute: Compute
 ) -> tuple[Float32[Array, ""], Actor, Float32[Array, "n A"]]:
-    """The actor's loss, its gradient, and the policy in the states of the batch. Without critics it is in class."""
+    """The actor's loss, its gradient, and the policy in the states of the batch."""
     alpha = jnp.exp(learner.log_alpha)
     listens = (learner.updates >= settings.judging).astype(jnp.float32)
-    usual = jnp.ones(()) if judged is None else jnp.sqrt(mean(surprise(judged, batch.action), compute.axis))
+    usual = jnp.sqrt(mean(surprise(judged, batch.action), compute.axis))
 
     def one(
-        nodes: tuple[Nodes], batch: Batch, judged: CriticRows | None
+        nodes: tuple[Nodes], batch: Batch, judged: CriticRows
     ) -> tuple[tuple[Float32[Array, ""], Actor], Float32[Array, "n A"]]:
         state = batch.state
 
         def loss(actor: Actor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
             log_probability = log_policy(actor, nodes[0], state.situation, compute)
-            if judged is None:
-                return imitation_loss(log_probability, state.lesson), log_probability
             if settings.clip:
                 expected = expectation(jax.lax.stop_gradient(log_probability), judged.value.mean(axis=1))
                 advantage, before = (judged.target - expected) / usual, state.log_probability
                 found = proximal_loss(settings, log_probability, before, batch.action, advantage, alpha)
             else:
                 found = actor_loss(log_probability, jnp.moveaxis(judged.value, 1, 0), alpha)
-            found *= listens
-            if settings.imitation:
-                found += settings.imitation * imitation_loss(log_probability, state.lesson)
-            return found, log_probability
+            return listens * found, log_probability
 
         (found, log_probability), gradient = jax.value_and_grad(loss, has_aux=True)(learner.actor)
         return (found, gradient), log_probability
@@ -317,38 +306,20 @@ def without_nodes(batch: Batch) -> Batch:
     )
 
 
-def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
-    """One step of learning, by imitation or from experience."""
-    return (imitate if settings.lessons else improve)(settings, learner, batch, compute)
-
-
-def imitate(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
-    """One step of the actor towards the teacher."""
-    _, gradient, log_probability = slope_of_actor(settings, learner, batch, None, compute)
+def ponder(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
+    """One step of the hunch of an actor that has one."""
+    if learner.actor.advisers is None:
+        return learner, {}
+    hunch = learner.actor.advisers.hunch
+    (loss, errors), gradient = jax.value_and_grad(hunch_loss, has_aux=True)(hunch, batch.state, batch.post)
     gradient = mean(gradient, compute.axis)
-    share = 1 - 0.95 * jnp.minimum(learner.updates / settings.settling, 1.0) if settings.settling else 1.0
-    actor, optimiser = step(settings, settings.actor_rate, gradient, learner.actor_optimiser, learner.actor, share)
-    metrics = policy_metrics(settings, batch, log_probability) | {"gradient/actor": optax.tree.norm(gradient)}
-    return eqx.tree_at(
-        lambda old: (old.actor, old.actor_optimiser, old.updates), learner, (actor, optimiser, learner.updates + 1)
-    ), mean(metrics, compute.axis)
+    hunch, optimiser = step(settings, settings.hunch_rate, gradient, learner.hunch_optimiser, hunch)
+    learner = eqx.tree_at(lambda old: (old.actor.advisers.hunch, old.hunch_optimiser), learner, (hunch, optimiser))
+    return learner, {"hunch/loss": loss, "hunch/errors": errors}
 
 
-def policy_metrics(settings: SacSettings, batch: Batch, log_probability: Float32[Array, "n A"]) -> Metrics:
-    """How sure the policy is, and with a teacher how often the two agree."""
-    entropy = {"policy/entropy": expectation(log_probability, -log_probability).mean()}
-    if not settings.taught:
-        return entropy
-    lesson = batch.state.lesson
-    agrees = (jnp.argmax(log_probability, axis=-1) == lesson).sum() / jnp.maximum((lesson != NO_LESSON).sum(), 1)
-    return entropy | {
-        "imitation/loss": imitation_loss(log_probability, lesson),
-        "imitation/agreement": agrees.astype(jnp.float32),
-    }
-
-
-def improve(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
-    """One step of critics, actor, temperature and targets, all from the networks as they were."""
+def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
+    """One step of critics, actor, temperature and targets, all from the networks as they were, and of the hunch."""
     arrived = total(batch.post.sum(), compute.axis) > 0
     learner = begin_phase(settings, learner, arrived)
     alpha = jnp.exp(learner.log_alpha)
@@ -374,7 +345,8 @@ def improve(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
         value, count = total(((taken * phase).sum(), phase.sum()), compute.axis)
         return value / jnp.maximum(count, 1.0)
 
-    metrics = policy_metrics(settings, batch, log_probability) | {
+    metrics = {
+        "policy/entropy": expectation(log_probability, -log_probability).mean(),
         "loss/critic": loss_q,
         "loss/actor": loss_pi,
         "loss/temperature": loss_alpha,
@@ -385,7 +357,7 @@ def improve(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
         "gradient/critic": optax.tree.norm(gradient_q),
         "gradient/actor": optax.tree.norm(gradient_pi),
     }
-    return Learner(
+    learner = Learner(
         actor=actor,
         critics=critics,
         targets=polyak(learner.targets, critics, settings.polyak_rate),
@@ -393,9 +365,12 @@ def improve(settings: SacSettings, learner: Learner, batch: Batch, compute: Comp
         actor_optimiser=actor_optimiser,
         critic_optimiser=critic_optimiser,
         alpha_optimiser=alpha_optimiser,
+        hunch_optimiser=learner.hunch_optimiser,
         post_begun=learner.post_begun,
         updates=learner.updates + 1,
-    ), mean(metrics, compute.axis)
+    )
+    learner, more = ponder(settings, learner, batch, compute)
+    return learner, mean(metrics | more, compute.axis)
 
 
 def begin_phase(settings: SacSettings, learner: Learner, arrived: Bool[Array, ""]) -> Learner:
@@ -420,10 +395,8 @@ def step(  # type: ignore[no-untyped-def]
     gradient,
     state: optax.OptState,
     parameters,
-    share: Float32[Array, ""] | float = 1.0,
 ):
-    """One step of an optimiser, or a share of one."""
+    """One step of an optimiser."""
     with jax.numpy_dtype_promotion("standard"):  # Optax mixes types
         change, state = optimiser(settings, rate).update(gradient, state, parameters)
-        change = jax.tree.map(lambda leaf: share * leaf, change)
     return optax.apply_updates(parameters, change), state

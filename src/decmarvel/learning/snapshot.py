@@ -63,8 +63,8 @@ class Snapshot(eqx.Module):
     post: Bool[Array, "*batch"]
     map: Int32[Array, "*batch"]
     """Whose true graph the critic reads."""
-    lesson: Int8[Array, "*batch"]
-    """What the teacher would do; -1 for nothing in particular, or where nobody asked."""
+    stale: Bool[Array, "*batch M"]
+    """Whether what is left to look at from a node is no news to the team."""
     log_probability: Float32[Array, "*batch"]
     """Of what was done, by the policy as it was then."""
 
@@ -79,7 +79,7 @@ class Inputs(eqx.Module):
     nodes: Nodes
     situation: Situation
     critic_nodes: Nodes
-    lesson: Int32[Array, "*batch"]
+    stale: Bool[Array, "*batch M"]
     log_probability: Float32[Array, "*batch"]
 
 
@@ -104,16 +104,16 @@ def encode(
     truth: TrueNodes,
     map_index: Int32[Array, ""],
     observation: Observation,
-    advice: Int32[Array, "V"] | None,
+    advice: Int32[Array, "V"],
     privileged: PrivilegedView,
-    lesson: Int32[Array, ""],
+    stale: Bool[Array, "S S"],
     log_probability: Float32[Array, ""],
 ) -> Snapshot:
     """What a state is kept as."""
     sites = observation.node_mask.shape[0]
     if sites >= NOWHERE:
         raise ValueError(f"{sites} sites a side are too many to remember; train on maps of less than {NOWHERE}")
-    nodes, around = compact(observation, len(truth.edges)), situation(observation, advice)
+    nodes, around = compact(observation, len(truth.edges)), situation(observation)
     steps, least = column_units(config)
     columns = (jnp.take(nodes.features, jnp.array([2, 3, 4, 5, 6, 8]), axis=1) - least[None]) * steps[None]
     angle = jnp.arctan2(observation.tokens[..., 2], observation.tokens[..., 3]) * (180 / np.pi)
@@ -139,13 +139,13 @@ def encode(
         seen_site=jnp.where(observation.token_site < 0, NOWHERE, observation.token_site).astype(jnp.uint8),
         number=observation.number.astype(jnp.uint8),
         team_size=observation.team_size.astype(jnp.uint8),
-        advice=around.advice.astype(jnp.int8),
+        advice=advice.astype(jnp.int8),
         shares=small(shares_at(truth, privileged) * share_steps(config)).astype(jnp.uint8),
         robots=privileged.sites.astype(jnp.uint8),
         active=privileged.active,
         post=privileged.post_success,
         map=map_index,
-        lesson=lesson.astype(jnp.int8),
+        stale=nodes.mask & stale[nodes.site[:, 0], nodes.site[:, 1]],
         log_probability=log_probability,
     )
 
@@ -211,5 +211,4 @@ def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privilege: Pri
         critic_nodes = privileged_nodes(config, truth, nodes, here, shares, robots, other)
     else:
         critic_nodes = unprivileged_nodes(nodes)
-    lesson = snapshot.lesson.astype(jnp.int32)
-    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, lesson, snapshot.log_probability)
+    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, snapshot.stale, snapshot.log_probability)

@@ -19,6 +19,7 @@ from decmarvel.learning.collect import Airspace, CollectSettings, Gathered, Maps
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, target_m
 from decmarvel.learning.devices import own_key, total
 from decmarvel.learning.networks import Compute, NetworkConfig
+from decmarvel.learning.nodes import ADVISERS
 from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.replay import Replay, create, sample
 from decmarvel.learning.reward import RewardSettings
@@ -78,19 +79,11 @@ MARVEL = replace(
     network=replace(FAST.network, features=6, gated=False, budget=False, trajectories=False, clip=10.0, decoder=True),
 )
 """The predecessor without communication: the paper's baseline. With our rates; its own are for slow simulators."""
-IMITATE = replace(
+ADVISED = replace(
     FAST,
     collect=replace(FAST.collect, team_sizes=(2, 4, 8), missions=256),
-    updates=32,
-    sac=replace(FAST.sac, lessons=1500, settling=8000, actor_rate=5e-4),
-    network=replace(FAST.network, identity=True, goals=True),
-)
-"""A first leg for a better start: learn what a teacher does that sees what everybody has seen."""
-REFINE = replace(
-    IMITATE,
     capacity=60_000,
     first_rows=20_000,
-    updates=16,
     rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, team=0.0, individual=0.0, hurry=-0.3),
     sac=replace(
         FAST.sac,
@@ -102,13 +95,13 @@ REFINE = replace(
         first_log_alpha=-4.0,
         actor_rate=2e-4,
     ),
-    network=replace(IMITATE.network, advice=True),
+    network=replace(FAST.network, identity=True, advice=True),
 )
-"""The leg after `imitate`: small steps towards what turned out better than expected, with fresh experience only."""
+"""Ours: begin as a frontier planner, learn what teammates have seen by now, and take small steps towards what turned
+out better than expected, with fresh experience only."""
 PRESETS: dict[str, TrainSettings] = {
     "fast": FAST,
-    "imitate": IMITATE,
-    "refine": REFINE,
+    "advised": ADVISED,
     "paper": PAPER,
     "marvel": MARVEL,
     "no-top": replace(FAST, privilege="none"),
@@ -203,7 +196,8 @@ def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
         observation = observe(config, jax.tree.map(lambda leaf: leaf[0], views(config, state)))
         number = jnp.array(0, jnp.int32)
         privileged = privileged_view(config, state, number)
-        return encode(config, truth, number, observation, None, privileged, number, jnp.zeros(()))
+        advice, stale = jnp.zeros(ADVISERS, jnp.int32), jnp.zeros(observation.node_mask.shape, bool)
+        return encode(config, truth, number, observation, advice, privileged, stale, jnp.zeros(()))
 
     shapes = jax.eval_shape(first, maps)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
@@ -292,13 +286,11 @@ def fly(
 ) -> tuple[Training, Gathered]:
     """Some decisions of every mission, into the memory; then new missions in the place of those that have ended."""
 
-    guided = sac.guidance(settings.sac, training.learner) if settings.sac.taught else None
-
     def decide(
         carry: tuple[Airspace, Replay[Snapshot], Spread], _: None
     ) -> tuple[tuple[Airspace, Replay[Snapshot], Spread], Gathered]:
         air, replay, spread, gathered = decide_all(
-            config, settings.collect, settings.rewards, compute, training.learner.actor, maps, *carry, guided
+            config, settings.collect, settings.rewards, compute, training.learner.actor, maps, *carry
         )
         return (air, replay, spread), gathered
 
