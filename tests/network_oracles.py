@@ -177,58 +177,18 @@ def cross(p, rho, tokens):
     return rho + linear(p, "cross.attention.output", look(p, "cross.attention", query, keys, values, gated=False))
 
 
-OWN_SLOT, NOTHING_CM = 12, 65535
-
-
-def way(observation, site):
-    """How far a node is, whether it is open, and how far one looks from there."""
-    way_cm, open_cm = int(observation.ways.way_cm[site]), int(observation.ways.open_cm[site])
-    is_open = open_cm < NOTHING_CM
-    return [min(way_cm / 100 / 100, 2.0), float(is_open), open_cm / 100 / 9 if is_open else 0.0]
-
-
-def begin(p, zeta, observation, z):
-    """With the extension `goals`: the logarithm of each slot's share of the goals, zero without any."""
-    query, weight, share = linear(p, "goal.query", zeta), {}, np.zeros(25)
-    for site, embedding in z.items():
-        if observation.ways.open_cm[site] < NOTHING_CM and observation.ways.slot[site] != OWN_SLOT:
-            weight[site] = math.exp(linear(p, "goal.key", embedding) @ query / math.sqrt(128))
-    if not weight:
-        return np.zeros(25)
-    for site, one in weight.items():
-        share[observation.ways.slot[site]] += one / sum(weight.values())
-    return np.array([math.log(one + 0.001) for one in share])
-
-
-def gaze(p, zeta, rho, observation, z):
-    """With the extension `goals`: what each heading adds."""
-    y, x = (int(v) for v in observation.site)
-    found = np.zeros((25, 3))
-    for slot, (dy, dx) in enumerate(SLOTS):
-        there = (y + dy, x + dx)
-        motion = math.radians(round(math.degrees(math.atan2(dy, dx))))
-        for h in range(3):
-            bin_ = int(observation.heading_bin[slot, h])
-            seen = new = 0
-            for k in range(-(WINDOW // 2), WINDOW // 2 + 1):
-                if there in z:
-                    towards = (bin_ + k) % BINS
-                    seen += observation.histogram[there][towards]
-                    new += observation.histogram[there][towards] * (not observation.sensed[there][towards])
-            away = 2 * math.pi * bin_ / BINS - motion
-            facts = [math.cos(away), math.sin(away), seen / 26, new / 26]
-            hidden = relu(linear(p, "gaze.hidden", np.concatenate([rho[slot, h], zeta, facts])))
-            found[slot, h] = linear(p, "gaze.value", hidden)[0]
-    return found
-
-
-def trust(p, zeta, advice):
-    """With the extension `advice`: what each action has from those who advise it; -1 is no advice."""
-    found = np.zeros((25, 3))
-    for judged, said in zip(linear(p, "trust.judge", zeta), advice, strict=True):
-        if said >= 0:
-            found[said // 3, said % 3] += judged
-    return found
+def trust(p, zeta, z, advice):
+    """With the extension `advice`: what each action has from the options that begin with it; -1 is no option."""
+    chance = np.zeros((25, 3))
+    cheapest = min((cost for action, cost in zip(advice.action, advice.cost_m, strict=True) if action >= 0), default=0)
+    for action, site, cost_m in zip(advice.action, advice.site, advice.cost_m, strict=True):
+        if action >= 0:
+            more = cost_m - cheapest
+            goal = z.get(tuple(int(v) for v in site), np.zeros(128))
+            hidden = relu(linear(p, "trust.hidden", np.concatenate([goal, zeta, [more / 20]])))
+            worth = linear(p, "trust.value", hidden)[0] - p["trust.per_m"][0] * more
+            chance[action // 3, action % 3] += math.exp(8 + worth)
+    return np.log(1 + chance)
 
 
 def point(p, zeta, rho, mask, prior):
@@ -274,20 +234,18 @@ def hunch(p, observation, sites):
             4 * observation.node_features[site][2],
             1 / team,
         ]
-        hidden = np.tanh(linear(p, "advisers.hunch.first", np.array(facts)))
-        found[site] = linear(p, "advisers.hunch.last", np.tanh(linear(p, "advisers.hunch.second", hidden)))[0]
+        hidden = np.tanh(linear(p, "adviser.hunch.first", np.array(facts)))
+        found[site] = linear(p, "adviser.hunch.last", np.tanh(linear(p, "adviser.hunch.second", hidden)))[0]
     return found
 
 
-def actor(p, observation, bucket, identity=False, goals=False, advice=None):
+def actor(p, observation, bucket, identity=False, advice=None):
     """What each step makes, by name; "policy" are the log-probabilities (25, 3)."""
     here = tuple(int(v) for v in observation.site)
     sites = kept_sites(observation.node_mask, here, bucket)
     features = [observation.node_features[site] for site in sites]
     if identity:
         features = [np.array([*row, *bearing(observation, site)]) for row, site in zip(features, sites, strict=True)]
-    if goals:
-        features = [np.array([*row, *way(observation, site)]) for row, site in zip(features, sites, strict=True)]
     histograms = [observation.histogram[site] for site in sites]
     z = encode_graph(p, features, histograms, neighbourhoods(sites, observation.edge))
     z = dict(zip(sites, z, strict=True))
@@ -299,12 +257,10 @@ def actor(p, observation, bucket, identity=False, goals=False, advice=None):
     zeta = context(p, z[here], observation, identity)
     rho = actions(p, observation, z)
     crossed = np.array([[cross(p, one, list(fused.values())) for one in row] for row in rho])
-    prior = begin(p, zeta, observation, z) if goals else np.zeros(25)
-    seen_there = gaze(p, zeta, crossed, observation, z) if goals else np.zeros((25, 3))
-    heard = trust(p, zeta, advice) if advice is not None else np.zeros((25, 3))
-    policy = point(p, zeta, crossed, observation.action_mask, prior[:, None] + seen_there + heard)
-    names = ("graph", "tokens", "fusion", "context", "action", "cross", "prior", "policy")
-    return dict(zip(names, (z, tau, fused, zeta, rho, crossed, prior, policy), strict=True))
+    heard = trust(p, zeta, z, advice) if advice is not None else np.zeros((25, 3))
+    policy = point(p, zeta, crossed, observation.action_mask, heard)
+    names = ("graph", "tokens", "fusion", "context", "action", "cross", "policy")
+    return dict(zip(names, (z, tau, fused, zeta, rho, crossed, policy), strict=True))
 
 
 def linked_sites(edge, start):

@@ -348,26 +348,6 @@ def distances(config: Config, edge: np.ndarray, sources: list[Site]) -> np.ndarr
     return mm
 
 
-def first_hops(config: Config, edge: np.ndarray, here: Site, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Length in mm and first slot of the way to each site, if it begins in an allowed slot: section "Graph"."""
-    size = edge.shape[1]
-    mm = np.full((size, size), UNREACHABLE, dtype=np.int64)
-    slot = np.full((size, size), OWN_SLOT, dtype=np.int64)
-    least = {}
-    for k in range(SLOTS):
-        if not (allowed[k] and edge[k, here[0], here[1]]):
-            continue
-        length = slot_length_mm(config, k)
-        onward = distances(config, edge, [neighbour(here, k)])
-        for site in np.ndindex(size, size):
-            cost = length + length // 1000 + int(onward[site])
-            if onward[site] < UNREACHABLE and (site not in least or cost < least[site]):
-                least[site] = cost
-                mm[site], slot[site] = length + onward[site], k
-    mm[here], slot[here] = 0, OWN_SLOT
-    return mm, slot
-
-
 def around(shape: tuple[int, ...], iy: int, ix: int) -> list[Cell]:
     """The up to 8 neighbours of a cell that are inside the grid: section "Graph"."""
     cells = []

@@ -13,7 +13,7 @@ import oracles
 from cases import DEFAULT, FINE, SITES, SMALL, Case, cases, draw_case
 from decmarvel.config import Config
 from decmarvel.geometry import SLOT_OFFSETS
-from decmarvel.graph import build, edges, first_hops, from_sites, shortest_paths
+from decmarvel.graph import build, edges, from_sites, shortest_paths
 from decmarvel.observation import candidate_headings, window_headings
 from decmarvel.sight import empty_sight, frontiers, grouped, nearest_frontiers, thin
 from decmarvel.types import FAR_MM
@@ -122,71 +122,6 @@ def test_distances_from_anywhere_and_from_an_earlier_answer(case, y, x):
     fewer &= np.stack([np.roll(fewer[24 - k], -SLOT_OFFSETS[k], (0, 1)) for k in range(25)])  # stays symmetric
     earlier = relax(SMALL, jnp.asarray(fewer), from_sites(jnp.asarray(mask)))
     np.testing.assert_array_equal(relax(SMALL, jnp.asarray(edge), earlier), expected)
-
-
-def draw_edges(config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Symmetric edges anywhere, also where nobody could fly: many ties, many parts."""
-    size = SITES[config]
-    edge, density = np.zeros((25, size, size), bool), rng.choice([0.04, 0.1, 0.3, 1.0])
-    for slot, (dy, dx) in enumerate(SLOT_OFFSETS[:12]):
-        for y, x in np.ndindex(size, size):
-            if oracles.inside((size, size), y + dy, x + dx) and rng.random() < density:
-                edge[slot, y, x] = edge[24 - slot, y + dy, x + dx] = True
-    return edge
-
-
-def check_first_hops(config: Config, edge: np.ndarray, rng: np.random.Generator) -> None:
-    count = edge.sum(axis=0)
-    linked = np.argwhere(2 * count >= count.max())
-    here = tuple(int(v) for v in linked[rng.integers(len(linked))])
-    allowed = rng.random(25) < rng.choice([0.0, 0.2, 0.7, 1.0], p=[0.05, 0.15, 0.4, 0.4])
-    expected_mm, expected_slot = oracles.first_hops(config, edge, here, allowed)
-    mm, slot = begin_ways(config, jnp.asarray(edge), jnp.asarray(here, jnp.int32), jnp.asarray(allowed))
-    np.testing.assert_array_equal(mm, expected_mm)
-    np.testing.assert_array_equal(slot, expected_slot)
-
-
-begin_ways = jax.jit(first_hops, static_argnums=0)
-
-
-@given(seeds)
-@settings(max_examples=40)
-def test_first_hops_equal_oracle(seed):
-    rng = np.random.default_rng(seed)
-    check_first_hops(SMALL, draw_edges(SMALL, rng), rng)
-
-
-@given(cases(SMALL), seeds)
-@settings(max_examples=40)
-def test_first_hops_over_a_map_equal_oracle(case, seed):
-    """Of what a robot knows, and of everything."""
-    for belief in (case.belief, np.where(case.free, 1, 2)):
-        check_first_hops(SMALL, oracles.edges(SMALL, belief), np.random.default_rng(seed))
-
-
-@pytest.mark.parametrize(("config", "seed"), [(DEFAULT, 2), (DEFAULT, 8), (FINE, 2), (FINE, 3)])
-def test_first_hops_equal_oracle_at_other_scales(config, seed):
-    rng = np.random.default_rng(seed)
-    check_first_hops(config, draw_edges(config, rng), rng)
-    check_first_hops(config, oracles.edges(config, draw_case(config, seed).belief), rng)
-
-
-def test_of_equal_ways_the_nearer_stop_comes_first():
-    """Along a straight line one step or two; a detour is taken if the first hop of the short way is forbidden."""
-    edge = np.zeros((25, 12, 12), bool)
-    for x in range(12):
-        for slot in (10, 11, 13, 14):
-            edge[slot, 5, x] = 0 <= x + slot - 12 < 12
-    site = jnp.array([5, 4], jnp.int32)
-    step = SMALL.spacing_mm
-    mm, slot = begin_ways(SMALL, jnp.asarray(edge), site, jnp.ones(25, bool))
-    assert mm[5].tolist() == [abs(x - 4) * step for x in range(12)]
-    assert slot[5].tolist() == [11, 11, 11, 11, 12, 13, 13, 13, 13, 13, 13, 13]
-    assert (mm[:5] == FAR_MM).all()
-    assert (slot[:5] == 12).all()
-    mm, slot = begin_ways(SMALL, jnp.asarray(edge), site, jnp.arange(25) == 14)
-    assert mm[5].tolist() == [(2 + abs(x - 6)) * step if x != 4 else 0 for x in range(12)]
-    assert slot[5].tolist() == [14, 14, 14, 14, 12, 14, 14, 14, 14, 14, 14, 14]
 
 
 @given(st.lists(st.integers(0, 9), min_size=36, max_size=36), seeds)

@@ -223,6 +223,7 @@ def test_watching_on_the_command_line(page, rooms, tmp_path):
 
 def test_nobody_has_to_watch(rooms, tmp_path, monkeypatch, capsys):
     arguments = ["explore", "--watch", "--map", str(rooms), "--robots", "3", "--budget", "60", "--out", str(tmp_path)]
+    arguments += ["--planner", "sector"]
     monkeypatch.setattr("decmarvel.cli.browser.PATIENCE_S", 0.1)
     monkeypatch.setattr("decmarvel.cli.browser.open_page", lambda address: None)
     assert main(arguments) == 0
@@ -248,7 +249,7 @@ def test_interrupt(rooms, tmp_path, after, status, words):
 def explore(*arguments: object) -> subprocess.Popen:
     hidden = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
     return subprocess.Popen(
-        [sys.executable, "-u", "-m", "decmarvel", "explore", "--watch", *map(str, arguments)],
+        [sys.executable, "-u", "-m", "decmarvel", "explore", "--watch", "--planner", "sector", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -205,43 +205,40 @@ def feasible_slots(robot):
 
 
 def expected_ways(robot):
-    """For the extension `goals`: how far each node is, the slot to begin with, and how far one looks from there."""
-    way_cm, slot = np.zeros((SIZE, SIZE), int), np.zeros((SIZE, SIZE), int)
-    open_cm = np.full((SIZE, SIZE), NOTHING_CM)
+    """For the extension `advice`: how far each node is, and how far one looks from there."""
+    way_cm, open_cm = np.zeros((SIZE, SIZE), int), np.full((SIZE, SIZE), NOTHING_CM)
     here, base = (tuple(int(v) for v in site) for site in (robot.site, robot.base))
     mind = planner_oracles.Mind(SMALL, robot.belief, robot.sensed, here, base, int(robot.budget_mm))
-    way_mm, first = oracles.first_hops(SMALL, robot.graph.edge, here, feasible_slots(robot))
+    way_mm = oracles.distances(SMALL, robot.graph.edge, [here])
     for site in np.ndindex(SIZE, SIZE):
         home_mm = int(robot.graph.home_mm[site])
         if home_mm >= FAR_MM:
             continue
         way_cm[site] = min(way_mm[site] // 10, NOTHING_CM)
-        slot[site] = first[site]
         if way_mm[site] + home_mm + SMALL.safety_margin_mm <= robot.budget_mm:
             looks = [mm for mm, _ in planner_oracles.nearest_by_bin(mind, site).values()]
             open_cm[site] = min([mm // 10 for mm in looks], default=NOTHING_CM)
-    return way_cm, slot, open_cm
+    return way_cm, open_cm
 
 
 @seeds
 def test_ways(seed):
     for robot, observation in robots_of(seed):
-        for name, expected in zip(("way_cm", "slot", "open_cm"), expected_ways(robot), strict=True):
+        for name, expected in zip(("way_cm", "open_cm"), expected_ways(robot), strict=True):
             got = getattr(observation.ways, name)
             assert got.dtype == np.int32
             np.testing.assert_array_equal(got, expected, err_msg=name)
 
 
 def test_ways_of_every_kind_are_put_to_the_test():
-    """Open nodes, the own one among them, sensed ones, ones too far for the budget, and ones without any way."""
-    kinds = dict.fromkeys(("open", "own", "sensed", "far", "no way"), 0)
+    """Open nodes, the own one among them, sensed ones, and ones too far for the budget."""
+    kinds = dict.fromkeys(("open", "own", "sensed", "far"), 0)
     for seed in SEEDS:
         for robot, observation in robots_of(seed):
             ways, node = observation.ways, observation.node_mask
             here = tuple(robot.site)
             kinds["open"] += (ways.open_cm[node] < NOTHING_CM).sum()
             kinds["own"] += ways.open_cm[here] < NOTHING_CM
-            kinds["no way"] += (ways.way_cm[node] == NOTHING_CM).sum()
             needed = 10 * ways.way_cm + robot.graph.home_mm + SMALL.safety_margin_mm
             affordable = node & (needed <= robot.budget_mm)
             in_sight = (robot.graph.sight.nearest_rank < np.iinfo(np.int16).max).any(axis=-1)

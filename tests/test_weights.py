@@ -15,7 +15,8 @@ from decmarvel import cli
 from decmarvel.learning.actor import Actor
 from decmarvel.learning.critic import Critic
 from decmarvel.learning.networks import NetworkConfig
-from decmarvel.learning.policy import load_actor
+from decmarvel.learning.policy import PUBLISHED, load_actor
+from decmarvel.learning.train import PRESETS
 from decmarvel.learning.weights import (
     Card,
     Evaluation,
@@ -149,3 +150,16 @@ def test_the_command_line_says_it_in_one_line(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(cli, "app", lambda *_, **__: load_actor(tmp_path / "none.safetensors"))
     assert cli.main([]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_package_has_weights_of_its_own():
+    """Of the preset that the documentation names, with all that a card has to say."""
+    actor, card = load_actor(PUBLISHED)
+    assert card.network == PRESETS["advised"].network
+    assert card.command.startswith("decmarvel train --preset advised")
+    assert card.wall_time_s > 60
+    assert {each.robots for each in card.evaluation} == {2, 4, 8}
+    assert all(each.missions >= 48 for each in card.evaluation)
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(actor))
+    assert np.ptp(np.asarray(actor.adviser.hunch.last.weight)) > 0.1, "it has learned something"
+    assert np.asarray(actor.trust.value.weight).any(), "and not only from the team's maps"

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.config import Config
-from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, nearer_stop_first_mm, slot_lengths_mm, tile
+from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, slot_lengths_mm, tile
 from decmarvel.sight import paste_window, sight_window
 from decmarvel.types import FAR_MM, FREE, Graph, Sight, Site
 
@@ -52,14 +52,9 @@ def edges(config: Config, belief: UInt8[Array, "G G"]) -> Bool[Array, "K S S"]:
     return jnp.stack([found[slot] for slot in range(SLOTS)])
 
 
-def shortest_paths(
-    config: Config, edge: Bool[Array, "K S S"], start_mm: Int32[Array, "S S"], parts: int = 1
-) -> Int32[Array, "S S"]:
-    """Distances over edges, given 0 at the sources and upper bounds elsewhere (FAR_MM, or an earlier answer).
-
-    In millimetres, or in `parts` of one.
-    """
-    lengths = slot_lengths_mm(config) * parts
+def shortest_paths(config: Config, edge: Bool[Array, "K S S"], start_mm: Int32[Array, "S S"]) -> Int32[Array, "S S"]:
+    """Distances over edges, given 0 at the sources and upper bounds elsewhere (FAR_MM, or an earlier answer)."""
+    lengths = slot_lengths_mm(config)
     far = jnp.array(FAR_MM, jnp.int32)
 
     def relax(carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -72,29 +67,6 @@ def shortest_paths(
         return shorter, (shorter < distance).any()
 
     return jax.lax.while_loop(lambda carry: carry[1], relax, (start_mm, jnp.array(True)))[0]
-
-
-def first_hops(
-    config: Config, edge: Bool[Array, "K S S"], site: Site, allowed: Bool[Array, "K"]
-) -> tuple[Int32[Array, "S S"], Int32[Array, "S S"]]:
-    """How far each site is, and the slot in which the shortest way there begins; FAR_MM and the own slot without a way.
-
-    Of equally long ways the one with the nearer next stop is taken: the robot thinks again sooner. The slot travels
-    along with the distance, as a part of a millimetre; so no way may be longer than 16 km.
-    """
-    sites, parts = edge.shape[1], 2 ** SLOTS.bit_length()
-    added = nearer_stop_first_mm(config)
-    first = parts * (slot_lengths_mm(config) + added) + np.arange(SLOTS)
-    there = site[None] + jnp.asarray(SLOT_OFFSETS)
-    begun = jnp.where(allowed & edge[:, site[0], site[1]], jnp.asarray(first, jnp.int32), FAR_MM)
-    there = jnp.where(there < 0, sites, there)  # beyond the lattice, as those on its other sides
-    start = jnp.full((sites, sites), FAR_MM, jnp.int32).at[there[:, 0], there[:, 1]].set(begun, mode="drop")
-    found = shortest_paths(config, edge, start, parts)
-    slot, here = found % parts, site_mask(sites, site)
-    distance = found // parts - jnp.asarray(added)[jnp.minimum(slot, SLOTS - 1)]
-    unreachable = (found >= FAR_MM) & ~here
-    distance = jnp.where(here, 0, jnp.where(unreachable, FAR_MM, distance))
-    return distance, jnp.where(here | unreachable, SELF_SLOT, slot)
 
 
 def from_sites(mask: Bool[Array, "S S"]) -> Int32[Array, "S S"]:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 from decmarvel.budget import affordable, budget_features, return_feasible
 from decmarvel.config import Config
 from decmarvel.geometry import SLOT_OFFSETS, SLOTS, direction_bins
-from decmarvel.graph import first_hops, hop_costs, site_mask
+from decmarvel.graph import from_sites, hop_costs, shortest_paths, site_mask
 from decmarvel.sensing import site_cell
 from decmarvel.sight import nearest_frontier_mm
 from decmarvel.types import FAR_MM, Candidates, Graph, LocalView, Robot, Scalar, Sightings, Site
@@ -24,12 +24,10 @@ NOTHING_CM = 2**16 - 1
 
 
 class Ways(eqx.Module):
-    """Where the robot could go over its own graph. Not in the paper: for networks with the extension `goals`."""
+    """Where the robot could go over its own graph. Not in the paper: for networks with the extension `advice`."""
 
     way_cm: Int32[Array, "..."]
     """To each node."""
-    slot: Int32[Array, "..."]
-    """Of the candidate with which the way begins; the robot's own slot where there is none."""
     open_cm: Int32[Array, "..."]
     """From the node to the nearest frontier that it sees and has not looked at. Nothing if the budget ends before."""
 
@@ -200,11 +198,12 @@ def node_features(config: Config, view: LocalView) -> Float32[Array, "S S 9"]:
 def ways(config: Config, view: LocalView) -> Ways:
     """The shortest ways to the nodes, and what is left to look at there."""
     graph = view.graph
-    way_mm, slot = first_hops(config, graph.edge, view.site, view.candidates.mask)
+    here = site_mask(view.visits.shape[0], view.site)
+    way_mm = shortest_paths(config, graph.edge, from_sites(here))
     open_mm = jnp.where(view.sensed, FAR_MM, nearest_frontier_mm(config, graph.sight)).min(axis=-1)
     open_mm = jnp.where(affordable(config, view, way_mm) & graph.node, open_mm, FAR_MM)
     way_cm, open_cm = (jnp.minimum(mm // 10, NOTHING_CM) for mm in (way_mm, open_mm))
-    return Ways(jnp.where(graph.node, way_cm, 0), jnp.where(graph.node, slot, 0), open_cm)
+    return Ways(jnp.where(graph.node, way_cm, 0), open_cm)
 
 
 def trajectory_tokens(config: Config, view: LocalView) -> Float32[Array, "N L 5"]:

@@ -107,7 +107,6 @@ def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
             "number": spaces.Discrete(robots),
             "team_size": spaces.Discrete(robots, start=1),
             "way_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
-            "slot": spaces.Box(0, SLOTS - 1, (sites, sites), np.int32),
             "open_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
         }
     )

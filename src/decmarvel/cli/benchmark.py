@@ -91,7 +91,7 @@ def benchmark(
 
     for level in levels:
         check_name("--noise", level, NOISE_LEVELS)
-    everybody = [name for name in PLANNERS if name != "random"] + [LEARNED] * (weights is not None)
+    everybody = [name for name in PLANNERS if name != "random"] + [LEARNED]
     chosen = {name: choose_planner(name, weights, "--planners") for name in names or everybody}
     config = Config(spacing_m=config_spacing_m)
     workers = None

@@ -58,8 +58,7 @@ def explore(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="nearest, smmr, nbvp, sector, random; dec-marvel needs --weights, shared-greedy a radio. "
-            "(default: the best there is)",
+            help="dec-marvel, nearest, smmr, nbvp, sector, random; shared-greedy needs a radio. (default: dec-marvel)",
         ),
     ] = None,
     weights: Weights = None,
@@ -131,7 +130,7 @@ def explore(
         area = f"{building.free.sum() * building.cell_m**2:,.0f} m² of floor"
         team = f"{robots} robot{'s' * (robots > 1)}, {budget:g} m each, planner {label(name)}"
         console.print(f"[bold]{escape(building.name)}[/]: {area}; {team}")
-        console.print("Compiling; about 15 s the first time for maps and teams of this size, then a few.", style="dim")
+        console.print("Compiling; about 20 s the first time for maps and teams of this size, then a few.", style="dim")
         share = visible_share(config, world)
         console.print(f"{share:.1%} of the floor can be seen from the sites that robots can reach.")
         if warning := sight_warning(build, spacing_m, share):

@@ -30,7 +30,7 @@ Resolution = Annotated[
     float | None, typer.Option(metavar="M", help="Metres a pixel of the map file. (default: as noted there)")
 ]
 Weights = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Trained weights (.safetensors) for the planner dec-marvel.")
+    Path | None, typer.Option(metavar="FILE", help="Other weights (.safetensors) for the planner dec-marvel.")
 ]
 
 
@@ -60,17 +60,15 @@ def check_name(option: str, name: str, known: Iterable[str]) -> str:
 
 
 def choose_planner(name: str, weights: Path | None, option: str = "--planner") -> "Planner":
-    """A planner by name; the learned one with its weights."""
+    """A planner by name; the learned one with weights of one's own, or the package's."""
     from decmarvel.planners import LEARNED, PLANNERS
 
     check_name(option, name, [*PLANNERS, LEARNED])
     if name != LEARNED:
         return PLANNERS[name]
-    if weights is None:
-        raise complain("--weights", f"{LEARNED} needs trained weights; give FILE.safetensors from 'decmarvel train'")
-    from decmarvel.learning.policy import LearnedPlanner, load_actor
+    from decmarvel.learning.policy import PUBLISHED, LearnedPlanner, load_actor
 
-    return LearnedPlanner(load_actor(weights)[0])
+    return LearnedPlanner(load_actor(weights or PUBLISHED)[0])
 
 
 def parse_point(option: str, text: str | None) -> tuple[float, float] | None:

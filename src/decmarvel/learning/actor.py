@@ -5,17 +5,14 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
 from decmarvel.config import Config
-from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS, SLOTS, direction_degrees
-from decmarvel.learning.advice import Advisers
+from decmarvel.learning.advice import Adviser
 from decmarvel.learning.layers import Linear, relu
 from decmarvel.learning.networks import (
     IDENTITY_FEATURES,
     PLAIN,
-    WAY_FEATURES,
     ActionEncoder,
     Compute,
     Context,
@@ -24,23 +21,16 @@ from decmarvel.learning.networks import (
     GraphEncoder,
     NetworkConfig,
     TokenEncoder,
-    is_open,
-    view_window,
     with_bearings,
-    with_ways,
 )
-from decmarvel.learning.nodes import ADVISERS, Nodes, Situation, candidate_sites, places, rows_at
+from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
 from decmarvel.types import Key, LocalView
 
 IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
-GAZE_FEATURES = 4
-MANY_FRONTIERS = 26.0
-"""In view: as many as are worth 1 in Eq. 7."""
-FIRST_TRUST = (0.0, 6.0, 1.0, 0.0)
-"""In each adviser, before anything is learned."""
-LEAST_SHARE = 1e-3
-"""Of the probability of all goals, for a waypoint that leads to none."""
+FIRM = 8.0
+FIRST_PER_M = 0.4
+FAR_M = 20.0
 
 
 class Pointer(eqx.Module):
@@ -72,73 +62,36 @@ class Pointer(eqx.Module):
         return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
 
 
-class GoalPointer(eqx.Module):
-    """How well each goal fits the context. Not in the paper: six layers of attention cannot see to the far end of a
-    building, and cannot tell the way there; here they need not.
-    """
-
-    query: Linear
-    key: Linear
-
-    def __init__(self, key: Key, config: NetworkConfig):
-        key_query, key_key = jax.random.split(key)
-        self.query = Linear(key_query, config.width, config.width, bias=False)
-        self.key = Linear(key_key, config.width, config.width, bias=False)
-
-    def __call__(self, nodes: Nodes, z: Float[Array, "M D"], zeta: Float[Array, "D"]) -> Float32[Array, "K"]:
-        """Log-probability that the way to the robot's goal begins with each waypoint; zeros if it has no goal."""
-        sought = self.query(zeta.astype(jnp.float32)) @ self.key.weight / len(zeta) ** 0.5
-        score = z.astype(jnp.float32) @ sought
-        begins = nodes.ways.slot[:, None] == jnp.arange(SLOTS, dtype=jnp.int32)[None]
-        goal = is_open(nodes) & (nodes.ways.slot != SELF_SLOT)
-        leads = jax.nn.logsumexp(jnp.where(begins & goal[:, None], score[:, None], IMPOSSIBLE), axis=0)
-        share = jax.nn.log_softmax(leads)
-        return jnp.where(goal.any(), jnp.logaddexp(share, jnp.log(LEAST_SHARE)), 0.0)
-
-
-class Gaze(eqx.Module):
-    """How well a heading suits its waypoint. Not in the paper: Eq. 12 weighs the two one by one, but where to look
-    depends on where one goes.
+class Trust(eqx.Module):
+    """How well each option of the adviser fits the context. Not in the paper: a policy that begins as a planner has
+    only to get better.
     """
 
     hidden: Linear
     value: Linear
-    window: int = eqx.field(static=True)
+    per_m: Float32[Array, "1"]
+    """By how much an option is less likely that costs a metre more."""
 
     def __init__(self, key: Key, config: NetworkConfig):
-        key_hidden, key_value = jax.random.split(key)
-        self.hidden = Linear(key_hidden, 2 * config.width + GAZE_FEATURES, config.width)
-        self.value = Linear(key_value, config.width, 1, bias=False)
-        self.window = config.window
+        self.hidden = Linear(key, 2 * config.width + 1, config.width)
+        self.value = Linear.of(jnp.zeros((1, config.width)), jnp.zeros(1))
+        self.per_m = jnp.full(1, FIRST_PER_M)
 
     def __call__(
-        self, nodes: Nodes, zeta: Float[Array, "D"], rho: Float[Array, "K H D"], situation: Situation
+        self, nodes: Nodes, z: Float[Array, "M D"], zeta: Float[Array, "D"], situation: Situation
     ) -> Float32[Array, "K H"]:
-        bins = situation.sensed.shape[-1]
-        view = view_window(situation.heading_bin, bins, self.window, jnp.dtype("float32"))
-        histogram = rows_at(nodes.histogram.astype(jnp.float32), places(nodes, candidate_sites(situation.site)))
-        new = jnp.where(situation.sensed, 0.0, histogram)
-        motion = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]), jnp.float32)
-        away = situation.heading_bin.astype(jnp.float32) * (2 * np.pi / bins) - motion[:, None] * (np.pi / 180)
-        seen = [(view * each[:, None]).sum(axis=-1) / MANY_FRONTIERS for each in (histogram, new)]
-        facts = jnp.stack([jnp.cos(away), jnp.sin(away), *seen], axis=-1).astype(rho.dtype)
-        context = jnp.broadcast_to(zeta, rho.shape)
-        hidden = relu(self.hidden(jnp.concatenate([rho, context, facts], axis=-1)))
-        return self.value(hidden)[..., 0].astype(jnp.float32)
-
-
-class Trust(eqx.Module):
-    """How far to follow each adviser. Not in the paper: a policy that begins as a planner has only to get better."""
-
-    judge: Linear
-
-    def __init__(self, config: NetworkConfig):
-        self.judge = Linear.of(jnp.zeros((ADVISERS, config.width)), jnp.array(FIRST_TRUST, jnp.float32))
-
-    def __call__(self, zeta: Float[Array, "D"], situation: Situation) -> Float32[Array, "K H"]:
-        """To the logit of what an adviser says, the trust in it is added."""
-        said = jax.nn.one_hot(situation.advice, situation.action_mask.size)
-        return (self.judge(zeta.astype(jnp.float32)) @ said).reshape(situation.action_mask.shape)
+        """To the logits: actions that begin no option have 0, the cheapest option alone FIRM."""
+        advice = situation.advice
+        there = advice.action >= 0
+        more_m = advice.cost_m - jnp.where(there, advice.cost_m, jnp.inf).min()
+        more_m = jnp.where(there, more_m, 0.0)
+        goal = rows_at(z, places(nodes, advice.site)).astype(jnp.float32)
+        context = jnp.broadcast_to(zeta.astype(jnp.float32), goal.shape)
+        hidden = relu(self.hidden(jnp.concatenate([goal, context, more_m[:, None] / FAR_M], axis=-1)))
+        logit = FIRM - self.per_m[0] * more_m + self.value(hidden)[:, 0]
+        named = advice.action[:, None] == jnp.arange(situation.action_mask.size, dtype=jnp.int32)[None]
+        chances = jnp.where(named, logit[:, None], IMPOSSIBLE)
+        return jnp.logaddexp(jax.nn.logsumexp(chances, axis=0), 0.0).reshape(situation.action_mask.shape)
 
 
 class Actor(eqx.Module):
@@ -151,32 +104,28 @@ class Actor(eqx.Module):
     action: ActionEncoder
     cross: CrossAttention | None
     pointer: Pointer
-    goal: GoalPointer | None
-    gaze: Gaze | None
-    advisers: Advisers | None
+    adviser: Adviser | None
     trust: Trust | None
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
         keys = jax.random.split(key, 7)
-        self.graph = GraphEncoder(keys[0], config, IDENTITY_FEATURES * config.identity + WAY_FEATURES * config.goals)
+        self.graph = GraphEncoder(keys[0], config, IDENTITY_FEATURES * config.identity)
         self.tokens = TokenEncoder(keys[1], config) if config.trajectories else None
         self.fusion = Fusion(keys[2], config) if config.trajectories else None
         self.context = Context(keys[3], config)
         self.action = ActionEncoder(keys[4], config)
         self.cross = CrossAttention(keys[5], config) if config.trajectories else None
         self.pointer = Pointer(keys[6], config)
-        self.goal = GoalPointer(jax.random.fold_in(key, 7), config) if config.goals else None
-        self.gaze = Gaze(jax.random.fold_in(key, 8), config) if config.goals else None
-        self.advisers = Advisers(jax.random.fold_in(key, 9)) if config.advice else None
-        self.trust = Trust(config) if config.advice else None
+        self.adviser = Adviser(jax.random.fold_in(key, 9)) if config.advice else None
+        self.trust = Trust(jax.random.fold_in(key, 10), config) if config.advice else None
         self.config = config
 
     def advised(self, config: Config, view: LocalView, nodes: Nodes, situation: Situation) -> Situation:
-        """The situation of one robot with its advisers' opinions, if it has advisers."""
-        if self.advisers is None:
+        """The situation of one robot with advice, if it has an adviser."""
+        if self.adviser is None:
             return situation
-        return eqx.tree_at(lambda s: s.advice, situation, self.advisers(config, view, nodes, situation))
+        return eqx.tree_at(lambda s: s.advice, situation, self.adviser(config, view, nodes, situation))
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
         """Eq. 1: the log-probability of each action, of one robot or many."""
@@ -184,7 +133,6 @@ class Actor(eqx.Module):
         for _ in nodes.mask.shape[:-1]:
             decide = jax.vmap(decide)
         read = with_bearings(nodes, situation) if self.config.identity else nodes
-        read = with_ways(read) if self.config.goals else read
         return decide(nodes, self.graph(read, compute), situation)
 
     def decide(
@@ -198,10 +146,8 @@ class Actor(eqx.Module):
             rho = looked.reshape(rho.shape)
         zeta = self.context(nodes, z, situation)
         prior = jnp.zeros(situation.action_mask.shape)
-        if self.goal is not None and self.gaze is not None:
-            prior += self.goal(nodes, z, zeta)[:, None] + self.gaze(nodes, zeta, rho, situation)
         if self.trust is not None:
-            prior += self.trust(zeta, situation)
+            prior += self.trust(nodes, z, zeta, situation)
         return self.pointer(zeta, rho, situation.action_mask, prior)
 
     def fused_tokens(

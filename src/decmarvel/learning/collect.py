@@ -15,7 +15,7 @@ from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_b
 from decmarvel.learning.devices import everyone, total
 from decmarvel.learning.groups import in_groups
 from decmarvel.learning.networks import Compute
-from decmarvel.learning.nodes import Nodes, Situation, compact, situation
+from decmarvel.learning.nodes import Advice, Nodes, Situation, compact, situation
 from decmarvel.learning.privileged_nodes import TrueNodes
 from decmarvel.learning.replay import Replay, Step, add
 from decmarvel.learning.reward import RewardSettings, RewardTerms, explores_on, reward
@@ -198,7 +198,7 @@ def decide_all(
         index: Int32[Array, ""],
         state: State,
         seen: Observation,
-        advice: Int32[Array, "N V"],
+        advice: Advice,
         stale: Bool[Array, "N S S"],
         likely: Float32[Array, "N"],
     ) -> Snapshot:
@@ -207,7 +207,7 @@ def decide_all(
         def one(
             number: Int32[Array, ""],
             seen: Observation,
-            advice: Int32[Array, "V"],
+            advice: Advice,
             stale: Bool[Array, "S S"],
             likely: Float32[Array, ""],
         ) -> Snapshot:
@@ -262,7 +262,7 @@ def propose_all(
     keys: KeyArray[Array, "E"],
     views: LocalView,
     observations: Observation,
-) -> tuple[Proposal, Int32[Array, "E N V"]]:
+) -> tuple[Proposal, Advice]:
     """Actions drawn from the policy, for all robots of all missions; and what advice they had."""
 
     def scores(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n K H"]]:

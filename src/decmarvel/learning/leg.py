@@ -27,8 +27,8 @@ from decmarvel.learning.weights import (
 )
 
 Network = TypeVar("Network", Actor, Critic)
-GROWING, GROWING_WITH_GOALS = ("identity", "advice"), ("advice",)
-"""Extensions that a network can get after it has learned without. What reads the number lies before what reads ways."""
+GROWING = ("identity", "advice")
+"""Extensions that a network can get after it has learned without."""
 
 
 def save_networks(path: Path, learner: Learner, card: Card) -> None:
@@ -47,8 +47,7 @@ def load_learner(settings: SacSettings, network: NetworkConfig, path: Path) -> L
         known = load_weights(place, eqx.filter_eval_shape(kind, jax.random.key(0), card.network))
         if card.network == network:
             return known
-        growing = GROWING_WITH_GOALS if card.network.goals else GROWING
-        more = {name: True for name in growing if getattr(network, name)}
+        more = {name: True for name in GROWING if getattr(network, name)}
         if dataclasses.replace(card.network, **more) != network:
             raise WeightsError(
                 f"{place}: made for another network; give --set network.… as its card says, or train anew"

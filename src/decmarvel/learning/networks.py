@@ -16,17 +16,14 @@ from decmarvel.learning import TrainingError
 from decmarvel.learning.kernels import fits, near
 from decmarvel.learning.layers import Attention, EncoderLayer, LayerNorm, Linear, product, relu, stacked, through
 from decmarvel.learning.nodes import NODE_FEATURES, Nodes, Situation, attention_mask, candidate_sites, places, rows_at
-from decmarvel.observation import NOTHING_CM, POSITION_SCALE_M
+from decmarvel.observation import NOTHING_CM
 from decmarvel.types import Key
 
 HISTOGRAM_SCALE = 8.0
-OPEN_SCALE_M = 9.0
 TOKEN_FEATURES = 5
 BUDGET_FEATURES = 4
 IDENTITY_FEATURES = 2
 """Of a node, with the extension `identity`."""
-WAY_FEATURES = 3
-"""Of a node, with the extension `goals`."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,6 @@ class NetworkConfig:
     heading_width: int = 32
     identity: bool = False
     """An extension: the robot also reads its own number, the size of its team, and which nodes lie its way."""
-    goals: bool = False
-    """An extension: the actor also judges the nodes from which there is something left to look at, and prefers the
-    waypoints with which the ways to the best of them begin; and it judges headings by where it goes."""
     advice: bool = False
     """An extension: the actor is told what sector-frontier planners would do, and learns how far to trust them."""
     features: int = NODE_FEATURES
@@ -282,19 +276,6 @@ def with_bearings(nodes: Nodes, situation: Situation) -> Nodes:
     along = (away[..., 1] * own[..., 0] + away[..., 0] * own[..., 1]) / length
     across = (away[..., 0] * own[..., 0] - away[..., 1] * own[..., 1]) / length
     more = jnp.stack([along, across], axis=-1)
-    return eqx.tree_at(lambda n: n.features, nodes, jnp.concatenate([nodes.features, more], axis=-1))
-
-
-def with_ways(nodes: Nodes) -> Nodes:
-    """Three more features: how far a node is, whether anything is left to look at from there, and how near that is."""
-    way, near = (cm.astype(jnp.float32) / 100 for cm in (nodes.ways.way_cm, nodes.ways.open_cm))
-    goal = is_open(nodes)
-    columns = [
-        jnp.minimum(way / POSITION_SCALE_M, 2.0),
-        goal.astype(jnp.float32),
-        jnp.where(goal, near, 0.0) / OPEN_SCALE_M,
-    ]
-    more = jnp.stack(columns, axis=-1)
     return eqx.tree_at(lambda n: n.features, nodes, jnp.concatenate([nodes.features, more], axis=-1))
 
 

@@ -13,8 +13,8 @@ from decmarvel.observation import Observation, Ways
 from decmarvel.types import Site
 
 NODE_FEATURES = 9
-ADVISERS = 4
-NO_ADVICE = -1
+OPTIONS = 6
+NO_OPTION = -1
 
 
 class Nodes(eqx.Module):
@@ -28,6 +28,22 @@ class Nodes(eqx.Module):
     """Bit k: there is an edge to the site in slot k."""
     ways: Ways
     """For the actor: zero where a critic knows more nodes than the robot."""
+
+
+class Advice(eqx.Module):
+    """What a robot could do next, as a planner sees it, from the cheapest goal to the dearest."""
+
+    action: Int32[Array, "*options"]
+    """With which the way to a goal begins; -1 where there are not so many goals, or nobody asked."""
+    site: Int32[Array, "*options 2"]
+    """The goal: a node from which to look at a frontier."""
+    cost_m: Float32[Array, "*options"]
+
+    @staticmethod
+    def none() -> "Advice":
+        return Advice(
+            jnp.full(OPTIONS, NO_OPTION, jnp.int32), jnp.full((OPTIONS, 2), -1, jnp.int32), jnp.zeros(OPTIONS)
+        )
 
 
 class Situation(eqx.Module):
@@ -45,8 +61,7 @@ class Situation(eqx.Module):
     token_site: Int32[Array, "*batch N L 2"]
     number: Int32[Array, "*batch"]
     team_size: Int32[Array, "*batch"]
-    advice: Int32[Array, "*batch V"]
-    """Actions; -1 where an adviser has none, or nobody asked."""
+    advice: Advice
 
 
 def situation(observation: Observation) -> Situation:
@@ -66,7 +81,7 @@ def situation(observation: Observation) -> Situation:
         token_site=observation.token_site,
         number=observation.number,
         team_size=observation.team_size,
-        advice=jnp.full(ADVISERS, NO_ADVICE, jnp.int32),
+        advice=Advice.none(),
     )
 
 

@@ -16,6 +16,9 @@ from decmarvel.observation import observe
 from decmarvel.planners.base import Planner
 from decmarvel.types import Key, LocalView, Proposal
 
+PUBLISHED = Path(__file__).parents[1] / "weights" / "dec-marvel.safetensors"
+"""The package's own weights."""
+
 
 class LearnedPlanner(Planner):
     """Chooses the most probable candidate, or draws one. It never turns home by itself: the guard does that."""

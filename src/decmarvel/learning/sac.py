@@ -109,7 +109,7 @@ def begin_with(settings: SacSettings, actor: Actor, critics: Critic, post_begun:
         actor_optimiser=optimiser(settings, settings.actor_rate).init(actor),
         critic_optimiser=optimiser(settings, settings.critic_rate).init(critics),
         alpha_optimiser=optimiser(settings, settings.alpha_rate).init(log_alpha),
-        hunch_optimiser=optimiser(settings, settings.hunch_rate).init(actor.advisers and actor.advisers.hunch),
+        hunch_optimiser=optimiser(settings, settings.hunch_rate).init(actor.adviser and actor.adviser.hunch),
         post_begun=jnp.array(post_begun),
         updates=jnp.array(0, jnp.int32),
     )
@@ -308,13 +308,13 @@ def without_nodes(batch: Batch) -> Batch:
 
 def ponder(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
     """One step of the hunch of an actor that has one."""
-    if learner.actor.advisers is None:
+    if learner.actor.adviser is None:
         return learner, {}
-    hunch = learner.actor.advisers.hunch
+    hunch = learner.actor.adviser.hunch
     (loss, errors), gradient = jax.value_and_grad(hunch_loss, has_aux=True)(hunch, batch.state, batch.post)
     gradient = mean(gradient, compute.axis)
     hunch, optimiser = step(settings, settings.hunch_rate, gradient, learner.hunch_optimiser, hunch)
-    learner = eqx.tree_at(lambda old: (old.actor.advisers.hunch, old.hunch_optimiser), learner, (hunch, optimiser))
+    learner = eqx.tree_at(lambda old: (old.actor.adviser.hunch, old.hunch_optimiser), learner, (hunch, optimiser))
     return learner, {"hunch/loss": loss, "hunch/errors": errors}
 
 

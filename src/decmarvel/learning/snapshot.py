@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8, UInt16, U
 
 from decmarvel.config import Config
 from decmarvel.geometry import SLOTS
-from decmarvel.learning.nodes import Nodes, Situation, compact, situation
+from decmarvel.learning.nodes import Advice, Nodes, Situation, compact, situation
 from decmarvel.learning.privileged_nodes import TrueNodes, offsets, privileged_nodes, shares_at, unprivileged_nodes
 from decmarvel.observation import MANY_VISITS, TRAJECTORY_SCALE_M, UTILITY_SCALE, Observation, Ways
 from decmarvel.privileged import PrivilegedView
@@ -38,7 +38,6 @@ class Snapshot(eqx.Module):
     home: UInt16[Array, "*batch M"]
     way_cm: UInt16[Array, "*batch M"]
     open_cm: UInt16[Array, "*batch M"]
-    slot: UInt8[Array, "*batch M"]
     histogram: UInt8[Array, "*batch M B"]
     sensed: UInt8[Array, "*batch K bytes"]
     """Bits: the headings that were sensed at the candidates."""
@@ -55,7 +54,9 @@ class Snapshot(eqx.Module):
     seen_site: UInt8[Array, "*batch N L 2"]
     number: UInt8[Array, "*batch"]
     team_size: UInt8[Array, "*batch"]
-    advice: Int8[Array, "*batch V"]
+    option: Int8[Array, "*batch V"]
+    option_site: UInt8[Array, "*batch V 2"]
+    option_cost_m: Float32[Array, "*batch V"]
     shares: UInt8[Array, "*batch M 3"]
     """Of Eq. 15, at the privileged nodes."""
     robots: UInt8[Array, "*batch N 2"]
@@ -104,7 +105,7 @@ def encode(
     truth: TrueNodes,
     map_index: Int32[Array, ""],
     observation: Observation,
-    advice: Int32[Array, "V"],
+    advice: Advice,
     privileged: PrivilegedView,
     stale: Bool[Array, "S S"],
     log_probability: Float32[Array, ""],
@@ -125,7 +126,6 @@ def encode(
         home=small(nodes.features[:, 7] * (65535 / FARTHEST), 65535).astype(jnp.uint16),
         way_cm=nodes.ways.way_cm.astype(jnp.uint16),
         open_cm=nodes.ways.open_cm.astype(jnp.uint16),
-        slot=nodes.ways.slot.astype(jnp.uint8),
         histogram=nodes.histogram,
         sensed=jnp.packbits(around.sensed, axis=-1),
         here=observation.site.astype(jnp.uint8),
@@ -139,7 +139,9 @@ def encode(
         seen_site=jnp.where(observation.token_site < 0, NOWHERE, observation.token_site).astype(jnp.uint8),
         number=observation.number.astype(jnp.uint8),
         team_size=observation.team_size.astype(jnp.uint8),
-        advice=advice.astype(jnp.int8),
+        option=advice.action.astype(jnp.int8),
+        option_site=jnp.where(advice.site < 0, NOWHERE, advice.site).astype(jnp.uint8),
+        option_cost_m=advice.cost_m,
         shares=small(shares_at(truth, privileged) * share_steps(config)).astype(jnp.uint8),
         robots=privileged.sites.astype(jnp.uint8),
         active=privileged.active,
@@ -165,7 +167,7 @@ def own_nodes(config: Config, snapshot: Snapshot) -> Nodes:
         features=jnp.where(held[:, None], features, 0.0),
         histogram=snapshot.histogram,
         edges=snapshot.edges,
-        ways=Ways(*(kept.astype(jnp.int32) for kept in (snapshot.way_cm, snapshot.slot, snapshot.open_cm))),
+        ways=Ways(snapshot.way_cm.astype(jnp.int32), snapshot.open_cm.astype(jnp.int32)),
     )
 
 
@@ -184,7 +186,11 @@ def own_situation(config: Config, snapshot: Snapshot) -> Situation:
         token_site=jnp.where(snapshot.seen_site == NOWHERE, -1, snapshot.seen_site.astype(jnp.int32)),
         number=snapshot.number.astype(jnp.int32),
         team_size=snapshot.team_size.astype(jnp.int32),
-        advice=snapshot.advice.astype(jnp.int32),
+        advice=Advice(
+            action=snapshot.option.astype(jnp.int32),
+            site=jnp.where(snapshot.option_site == NOWHERE, -1, snapshot.option_site.astype(jnp.int32)),
+            cost_m=snapshot.option_cost_m,
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from decmarvel.learning.collect import Airspace, CollectSettings, Gathered, Maps
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, target_m
 from decmarvel.learning.devices import own_key, total
 from decmarvel.learning.networks import Compute, NetworkConfig
-from decmarvel.learning.nodes import ADVISERS
+from decmarvel.learning.nodes import Advice
 from decmarvel.learning.privileged_nodes import true_nodes
 from decmarvel.learning.replay import Replay, create, sample
 from decmarvel.learning.reward import RewardSettings
@@ -93,6 +93,7 @@ ADVISED = replace(
         post_share=0.05,
         entropy_share=0.1,
         first_log_alpha=-4.0,
+        alpha_rate=0.0,
         actor_rate=2e-4,
     ),
     network=replace(FAST.network, identity=True, advice=True),
@@ -196,8 +197,8 @@ def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
         observation = observe(config, jax.tree.map(lambda leaf: leaf[0], views(config, state)))
         number = jnp.array(0, jnp.int32)
         privileged = privileged_view(config, state, number)
-        advice, stale = jnp.zeros(ADVISERS, jnp.int32), jnp.zeros(observation.node_mask.shape, bool)
-        return encode(config, truth, number, observation, advice, privileged, stale, jnp.zeros(()))
+        stale = jnp.zeros(observation.node_mask.shape, bool)
+        return encode(config, truth, number, observation, Advice.none(), privileged, stale, jnp.zeros(()))
 
     shapes = jax.eval_shape(first, maps)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

@@ -15,11 +15,9 @@ PLANNERS: dict[str, Planner] = {
     "shared-greedy": SharedGreedyPlanner(),
     "random": RandomPlanner(),
 }
-BEST_PLANNER = "sector"
-
-
 LEARNED = "dec-marvel"
-"""The name of the planner that needs trained weights."""
+"""The name of the planner that has weights: the package's, or others."""
+BEST_PLANNER = LEARNED
 
 
 def needs_radio(name: str) -> bool:

@@ -67,13 +67,37 @@ def cheapest_frontier(
     extra_mm: Int32[Array, "S S B"],
     far_sighted: bool,
 ) -> Goal:
-    """The frontier with the shortest way plus extra cost, of those that each node sees nearest in each direction."""
-    distance_mm, cell = nearest_frontiers(config, view.graph.sight)
-    cost = here_mm[..., None] + distance_mm + extra_mm
-    cost = jnp.where(within_budget[..., None] & (distance_mm < FAR_MM) & ~view.sensed, cost, FAR_MM)
-    best = jnp.unravel_index(jnp.argmin(cost), cost.shape)
+    """The frontier with the shortest way plus extra cost."""
+    cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
+    return goal_at(config, view, here_mm, within_budget, cost_mm, far_sighted)
+
+
+def frontier_costs_mm(
+    config: Config,
+    view: LocalView,
+    here_mm: Int32[Array, "S S"],
+    within_budget: Bool[Array, "S S"],
+    extra_mm: Int32[Array, "S S B"],
+) -> Int32[Array, "S S B"]:
+    """The way to a node, the rest to the frontier that it sees nearest in each direction, and extra cost."""
+    distance_mm = nearest_frontiers(config, view.graph.sight)[0]
+    cost_mm = here_mm[..., None] + distance_mm + extra_mm
+    return jnp.where(within_budget[..., None] & (distance_mm < FAR_MM) & ~view.sensed, cost_mm, FAR_MM)
+
+
+def goal_at(
+    config: Config,
+    view: LocalView,
+    here_mm: Int32[Array, "S S"],
+    within_budget: Bool[Array, "S S"],
+    cost_mm: Int32[Array, "S S B"],
+    far_sighted: bool,
+) -> Goal:
+    """The cheapest frontier, of those that each node sees nearest in each direction, and from where to look at it."""
+    cell = nearest_frontiers(config, view.graph.sight)[1]
+    best = jnp.unravel_index(jnp.argmin(cost_mm), cost_mm.shape)
     frontier = cell[best]
     from_there = jnp.stack([best[0], best[1]]).astype(jnp.int32)
     travel_mm = jnp.where(within_budget, here_mm, FAR_MM)
     site = viewpoint(config, view, travel_mm, frontier, from_there, far_sighted)
-    return Goal(site, jnp.where(cost.min() < FAR_MM, frontier, -1))
+    return Goal(site, jnp.where(cost_mm.min() < FAR_MM, frontier, -1))
