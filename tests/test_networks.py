@@ -695,12 +695,21 @@ def test_choices_and_headings(seed):
 
 
 @seeds
-def test_a_planner_asks_its_adviser(seed):
-    """A new one whose hunch has learned something does what is cheapest in the same view."""
+def test_a_planner_asks_its_adviser(seed, monkeypatch):
+    """A new one whose hunch has learned something does what is cheapest in the same view.
+
+    Also in a building with more nodes than the network has places for.
+    """
+    monkeypatch.setattr("decmarvel.learning.policy.bucket_for", lambda sites: 12)
     network, followed = fresh(), 0
     network = eqx.tree_at(lambda n: n.adviser, network, stirred(network.adviser, 1))
     network = eqx.tree_at(lambda n: n.trust.per_m, network, jnp.full(1, 100.0))
     p, planner = parameters(network), LearnedPlanner(network)
+    decide = jax.jit(
+        lambda state: jax.vmap(lambda view: planner.propose(SMALL, jax.random.key(0), view, None)[0])(
+            views(SMALL, state)
+        )
+    )
     for state, observations, _ in missions(seed):
         known = np.zeros((ROBOTS, SIZE, SIZE), np.float32)
         for number in range(ROBOTS):
@@ -708,7 +717,7 @@ def test_a_planner_asks_its_adviser(seed):
             sites = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
             for site, logit in network_oracles.hunch(p, observation, sites).items():
                 known[number][site] = 1 / (1 + np.exp(-logit))
-        proposals, advice = propose(planner, SMALL, jax.random.key(0), state), advise_all(state, known)
+        proposals, advice = decide(state), advise_all(state, known)
         for number in range(ROBOTS):
             said = int(advice.action[number, 0])
             if said >= 0 and observations.action_mask[number].reshape(-1)[said]:

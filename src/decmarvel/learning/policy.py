@@ -35,10 +35,12 @@ class LearnedPlanner(Planner):
         return None
 
     def propose(self, config: Config, key: Key, view: LocalView, memory: None) -> tuple[Proposal, None]:
-        """Eq. 1, greedy (ties to the lower index) or sampled."""
+        """Eq. 1, greedy (ties to the lower index) or sampled. Advice counts with all nodes, however many there are."""
         observation = observe(config, view)
         nodes = compact(observation, bucket_for(observation.node_mask.shape[0]))
-        known = self.actor.advised(config, view, nodes, situation(observation))
+        known = self.actor.advised(
+            config, view, compact(observation, observation.node_mask.size), situation(observation)
+        )
         score = self.actor(nodes, known, self.compute)
         flat = score.reshape(-1)
         choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
