@@ -30,7 +30,16 @@ from decmarvel.learning.replay import sample
 from decmarvel.learning.run import RunSettings, TrainingRun, train
 from decmarvel.learning.sac import SacSettings
 from decmarvel.learning.scale import scaled
-from decmarvel.learning.train import PRESETS, TrainSettings, make_batch, play_round, prepare, put_in_place, with_own
+from decmarvel.learning.train import (
+    PRESETS,
+    TrainSettings,
+    fly,
+    make_batch,
+    play_round,
+    prepare,
+    put_in_place,
+    with_own,
+)
 from decmarvel.learning.weights import Card, WeightsError
 from decmarvel.runtime import AXIS, mesh
 
@@ -100,6 +109,31 @@ def drawn():
     """A batch from one device's memory of a short run."""
     draw = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.replay, t.spread, jax.random.key(1), 32))
     return draw(jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0])))
+
+
+@cache
+def drawn_with_advice():
+    """The same of a network with an adviser."""
+    settings = dataclasses.replace(SETTINGS, network=dataclasses.replace(TINY, identity=True, advice=True))
+    training = with_own(prepare(SMALL, settings, maps(), jax.random.key(3)), lambda leaf: leaf[0])
+    go_on = jax.jit(lambda training: fly(SMALL, settings, PLAIN, maps(), training)[0])
+    for _ in range(8):
+        training = go_on(training)
+    draw = jax.jit(lambda t: make_batch(SMALL, settings, maps(), t.replay, t.spread, jax.random.key(1), 32))
+    return draw(training)
+
+
+def test_advice_and_news_are_remembered_for_who_has_an_adviser():
+    """Options from the cheapest to the dearest, that the robot can do; and which of its nodes are stale."""
+    one, none = drawn_with_advice().state, drawn().state
+    there = one.situation.advice.action >= 0
+    assert there.sum() > 20
+    assert (there[:, :-1] >= there[:, 1:]).all()
+    assert (jnp.diff(one.situation.advice.cost_m, axis=1)[there[:, 1:]] >= 0).all()
+    assert 0.05 < one.stale[one.nodes.mask].mean() < 0.95
+    assert not one.stale[~one.nodes.mask].any()
+    assert not (none.situation.advice.action >= 0).any()
+    assert not none.stale.any()
 
 
 def test_rewards_of_several_steps_are_discounted():
@@ -427,7 +461,7 @@ def test_an_actor_does_not_listen_while_the_critics_judge():
 
 def test_hunch_loss_equals_loops():
     """Only goals count, all of them alike, before the team's success."""
-    state, hunch, post = drawn().state, Hunch(jax.random.key(0)), np.arange(32) % 3 == 0
+    state, hunch, post = drawn_with_advice().state, Hunch(jax.random.key(0)), np.arange(32) % 3 == 0
     hunch = jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), hunch)
     logits = np.asarray(jax.vmap(hunch)(state.nodes, state.situation), float)
     total = errors = count = 0
@@ -446,7 +480,7 @@ def test_a_hunch_learns_from_what_the_team_has_seen():
     network = dataclasses.replace(TINY, identity=True, advice=True)
     settings = dataclasses.replace(SETTINGS.sac, clip=0.2, judging=100)
     first = sac.begin(settings, network, jax.random.key(2))
-    batch = drawn()
+    batch = drawn_with_advice()
     study = jax.jit(lambda learner: sac.ponder(settings, learner, batch, PLAIN))
     learner, begin = study(first)
     for _ in range(200):

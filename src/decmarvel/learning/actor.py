@@ -29,8 +29,9 @@ from decmarvel.types import Key, LocalView
 IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
 FIRM = 8.0
+"""Logit of the cheapest option before anything is learned; of an action that begins none it is 0."""
 FIRST_PER_M = 0.4
-FAR_M = 20.0
+COST_SCALE_M = 20.0
 
 
 class Pointer(eqx.Module):
@@ -87,7 +88,7 @@ class Trust(eqx.Module):
         more_m = jnp.where(there, more_m, 0.0)
         goal = rows_at(z, places(nodes, advice.site)).astype(jnp.float32)
         context = jnp.broadcast_to(zeta.astype(jnp.float32), goal.shape)
-        hidden = relu(self.hidden(jnp.concatenate([goal, context, more_m[:, None] / FAR_M], axis=-1)))
+        hidden = relu(self.hidden(jnp.concatenate([goal, context, more_m[:, None] / COST_SCALE_M], axis=-1)))
         logit = FIRM - self.per_m[0] * more_m + self.value(hidden)[:, 0]
         named = advice.action[:, None] == jnp.arange(situation.action_mask.size, dtype=jnp.int32)[None]
         chances = jnp.where(named, logit[:, None], IMPOSSIBLE)

@@ -12,7 +12,7 @@ from decmarvel.budget import affordable
 from decmarvel.config import Config
 from decmarvel.learning.hunch import Hunch
 from decmarvel.learning.nodes import NO_OPTION, OPTIONS, Advice, Nodes, Situation, on_lattice
-from decmarvel.planners.frontier import frontier_costs_mm, goal_at, sector_cost_mm
+from decmarvel.planners.frontier import cheapest_frontier, frontier_costs_mm, sector_cost_mm
 from decmarvel.planners.goal import distances_from_here, towards
 from decmarvel.sight import nearest_frontiers
 from decmarvel.types import FAR_MM, RETURN_HOME, Key, LocalView, Proposal, Scalar
@@ -43,13 +43,12 @@ def advise(config: Config, view: LocalView, known: Float32[Array, "S S"]) -> Adv
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph.sight)[1]
-    extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + jnp.round(1000 * STALE_M * known[..., None]).astype(
-        jnp.int32
-    )
+    stale_mm = jnp.round(1000 * STALE_M * known).astype(jnp.int32)
+    extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + stale_mm[..., None]
     cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
 
     def next_best(cost_mm: Int32[Array, "S S B"], _: None) -> tuple[Int32[Array, "S S B"], Advice]:
-        goal = goal_at(config, view, here_mm, within_budget, cost_mm, far_sighted=True)
+        goal = cheapest_frontier(config, view, here_mm, within_budget, cell, cost_mm, far_sighted=True)
         action = nearest_candidate(config, view, towards(config, view, goal, far_sighted=True))
         cells = cell - goal.cell[None, None, None]
         away = (cells**2).sum(axis=-1) >= round((APART_M / config.cell_m) ** 2)

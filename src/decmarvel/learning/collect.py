@@ -179,7 +179,9 @@ def decide_all(
         air.key, air.state.step
     )
     proposals, advice = propose_all(config, settings, compute, actor, keys[:, 0], seen, observations)
-    stale = jax.vmap(lambda views: stale_nodes(config, views))(seen)
+    stale = jnp.zeros(observations.node_mask.shape, bool)
+    if actor.adviser is not None:  # nobody else learns from it
+        stale = jax.vmap(lambda views: stale_nodes(config, views))(seen)
     after, move = jax.vmap(lambda key, state, proposed: step(config, key, state, proposed))(
         keys[:, 1], air.state, proposals
     )

@@ -4,7 +4,7 @@ import math
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Array, Bool, Int32
 
 from decmarvel.budget import affordable
 from decmarvel.config import Config
@@ -42,14 +42,15 @@ class FrontierPlanner(Planner):
         within_budget = affordable(config, view, here_mm)
         cell = nearest_frontiers(config, view.graph.sight)[1]
         extra_mm = sector_cost_mm(config, view, cell, self.sector_m)
-        goal = cheapest_frontier(config, view, here_mm, within_budget, extra_mm, self.far_sighted)
+        cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
+        goal = cheapest_frontier(config, view, here_mm, within_budget, cell, cost_mm, self.far_sighted)
         keep = still_wanted(config, view, memory) & within_budget[memory.site[0], memory.site[1]]
         goal = memory.otherwise(keep, goal)
         return towards(config, view, goal, self.far_sighted), goal
 
 
 def sector_cost_mm(
-    config: Config, view: LocalView, cell: Int32[Array, "S S B 2"], sector_m: float | Float32[Array, ""]
+    config: Config, view: LocalView, cell: Int32[Array, "S S B 2"], sector_m: float
 ) -> Int32[Array, "S S B"]:
     """What frontier cells cost more that do not lie in the robot's own direction from its base."""
     own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
@@ -57,19 +58,6 @@ def sector_cost_mm(
     length = jnp.maximum(jnp.sqrt((offset**2).sum(axis=-1)), 1e-6)
     along = (offset[..., 1] * jnp.cos(own) + offset[..., 0] * jnp.sin(own)) / length
     return 10 * jnp.round(100 * sector_m * (1 - along)).astype(jnp.int32)  # whole centimetres
-
-
-def cheapest_frontier(
-    config: Config,
-    view: LocalView,
-    here_mm: Int32[Array, "S S"],
-    within_budget: Bool[Array, "S S"],
-    extra_mm: Int32[Array, "S S B"],
-    far_sighted: bool,
-) -> Goal:
-    """The frontier with the shortest way plus extra cost."""
-    cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
-    return goal_at(config, view, here_mm, within_budget, cost_mm, far_sighted)
 
 
 def frontier_costs_mm(
@@ -85,16 +73,16 @@ def frontier_costs_mm(
     return jnp.where(within_budget[..., None] & (distance_mm < FAR_MM) & ~view.sensed, cost_mm, FAR_MM)
 
 
-def goal_at(
+def cheapest_frontier(
     config: Config,
     view: LocalView,
     here_mm: Int32[Array, "S S"],
     within_budget: Bool[Array, "S S"],
+    cell: Int32[Array, "S S B 2"],
     cost_mm: Int32[Array, "S S B"],
     far_sighted: bool,
 ) -> Goal:
     """The cheapest frontier, of those that each node sees nearest in each direction, and from where to look at it."""
-    cell = nearest_frontiers(config, view.graph.sight)[1]
     best = jnp.unravel_index(jnp.argmin(cost_mm), cost_mm.shape)
     frontier = cell[best]
     from_there = jnp.stack([best[0], best[1]]).astype(jnp.int32)

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Int32
 from decmarvel.budget import affordable
 from decmarvel.config import Config
 from decmarvel.planners.base import RadioPlanner
-from decmarvel.planners.frontier import cheapest_frontier
+from decmarvel.planners.frontier import cheapest_frontier, frontier_costs_mm
 from decmarvel.planners.goal import Goal, distances_from_here, still_wanted, towards
 from decmarvel.sight import nearest_frontiers
 from decmarvel.types import Keys, LocalView, Proposal
@@ -43,7 +43,8 @@ class SharedGreedyPlanner(RadioPlanner):
             view, here, within = jax.tree.map(lambda leaf: leaf[number], (views, here_mm, within_budget))
             own = jax.tree.map(lambda leaf: leaf[number], goals)
             extra_mm = repulsion_mm(config, frontier, goals.cell)
-            goal = cheapest_frontier(config, view, here, within, extra_mm, far_sighted=True)
+            cost_mm = frontier_costs_mm(config, view, here, within, extra_mm)
+            goal = cheapest_frontier(config, view, here, within, frontier, cost_mm, far_sighted=True)
             goal = own.otherwise(own.cell[0] >= 0, goal).otherwise(exploring[number], Goal.none())
             return jax.tree.map(lambda leaf, value: leaf.at[number].set(value), goals, goal), None
 
