@@ -428,8 +428,9 @@ def test_advantages_count_in_units_of_the_usual_surprise():
 def test_refining_follows_the_advantage():
     """Where an action earned more than the critics expect, it becomes more probable; the critics may speak first."""
     batch = dataclasses.replace(drawn(), discount=jnp.zeros(32), reward=jnp.where(jnp.arange(32) % 2 == 0, 3.0, -3.0))
-    settings = dataclasses.replace(SETTINGS.sac, clip=0.2, judging=2, actor_rate=1e-3)
+    settings = dataclasses.replace(SETTINGS.sac, clip=0.2, judging=2, actor_rate=1e-3, averaging=0.25)
     learner = sac.begin(settings, SETTINGS.network, jax.random.key(2))
+    average = np.asarray(learner.actor.pointer.query.weight)
     read = jax.jit(lambda learner: sac.log_policy(learner.actor, batch.state.nodes, batch.state.situation, PLAIN))
 
     def likely(learner):
@@ -439,8 +440,10 @@ def test_refining_follows_the_advantage():
     batch = eqx.tree_at(lambda b: b.state.log_probability, batch, jnp.asarray(first))
     for updates in range(12):
         learner, _ = update(settings, learner, batch, PLAIN)
+        average = 0.75 * average + 0.25 * np.asarray(learner.actor.pointer.query.weight)
         if updates == 1:
             np.testing.assert_array_equal(likely(learner), first)
+    np.testing.assert_allclose(learner.steady.pointer.query.weight, average, rtol=1e-4, atol=1e-6)
     change = likely(learner) - first
     assert change[::2].mean() > 0.01
     assert change[1::2].mean() < -0.01

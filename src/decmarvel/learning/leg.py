@@ -33,7 +33,7 @@ GROWING = ("identity", "advice")
 
 def save_networks(path: Path, learner: Learner, card: Card) -> None:
     """The actor, and the critics beside it."""
-    save_weights(path, learner.actor, card)
+    save_weights(path, learner.steady, card)
     for number, place in enumerate(critic_paths(path)):
         twin = jax.tree.map(lambda leaf: leaf[number], learner.critics)  # noqa: B023
         save_weights(place, twin, dataclasses.replace(card, kind="critic"))

@@ -154,7 +154,7 @@ class TrainingRun:
     def _compiled_beside(self) -> Future[GreedyMissions]:
         """The evaluation is compiled in a thread, while the first round is: each takes a minute or two on a GPU."""
         pool = ThreadPoolExecutor(1)
-        actor = self.training.learner.actor
+        actor = self.training.learner.steady
         missions = pool.submit(compile_missions, self.config, self.run.evaluation, self.compute, actor, self.worlds)
         pool.shutdown(wait=False)
         return missions
@@ -211,7 +211,7 @@ class TrainingRun:
     def judge(self) -> None:
         """Evaluate the policy as it is, and keep its weights: the last, and the best if they are."""
         learner = self.training.learner
-        cards, figures = evaluate(self.run.evaluation, self._missions.result()(learner.actor, self.worlds))
+        cards, figures = evaluate(self.run.evaluation, self._missions.result()(learner.steady, self.worlds))
         self.latest.update(figures)
         self.log.write(self.account.decisions, figures | {"seconds": self.seconds})
         metres = float(np.mean([value for name, value in figures.items() if "penalised" in name]))

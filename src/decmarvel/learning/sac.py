@@ -55,6 +55,8 @@ class SacSettings:
     clip: float = 0.0
     """Not 0 (`advised`): the actor follows the advantage of what was done, until its probability has changed by this
     share (Schulman et al. 2017), instead of the critics' values of all that could be done. The second critic rests."""
+    averaging: float = 1.0
+    """How far the average of recent actors, which is judged and published, follows the actor at each update."""
 
 
 class Batch(eqx.Module):
@@ -75,6 +77,8 @@ class Learner(eqx.Module):
     """All that learning changes. The twins are one critic with a leading axis of two."""
 
     actor: Actor
+    steady: Actor
+    """The average of recent actors: the steps are noisy, and it is not."""
     critics: Critic
     targets: Critic
     log_alpha: Float32[Array, ""]
@@ -103,6 +107,7 @@ def begin_with(settings: SacSettings, actor: Actor, critics: Critic, post_begun:
     log_alpha = jnp.array(settings.first_log_alpha, jnp.float32)
     return Learner(
         actor=actor,
+        steady=jax.tree.map(jnp.array, actor),
         critics=critics,
         targets=jax.tree.map(jnp.array, critics),
         log_alpha=log_alpha,
@@ -359,6 +364,7 @@ def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compu
     }
     learner = Learner(
         actor=actor,
+        steady=learner.steady,
         critics=critics,
         targets=polyak(learner.targets, critics, settings.polyak_rate),
         log_alpha=jnp.clip(log_alpha, *settings.log_alpha_range),
@@ -370,6 +376,8 @@ def update(settings: SacSettings, learner: Learner, batch: Batch, compute: Compu
         updates=learner.updates + 1,
     )
     learner, more = ponder(settings, learner, batch, compute)
+    steady = learner.actor if settings.averaging == 1 else polyak(learner.steady, learner.actor, settings.averaging)
+    learner = eqx.tree_at(lambda old: old.steady, learner, steady)
     return learner, mean(metrics | more, compute.axis)
 
 

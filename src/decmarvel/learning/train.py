@@ -95,6 +95,7 @@ ADVISED = replace(
         first_log_alpha=-4.0,
         log_alpha_range=(-4.0, -3.0),
         actor_rate=2e-4,
+        averaging=0.002,
     ),
     network=replace(FAST.network, identity=True, advice=True),
 )
