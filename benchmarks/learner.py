@@ -112,16 +112,17 @@ def warmed(
 def collection(config: Config, settings: TrainSettings, compute: Compute, training: Training, rate: float) -> None:
     """The parts of a decision, which are made at this rate."""
     collect, actor, air = settings.collect, training.learner.actor, training.air
-    look = jax.jit(jax.vmap(lambda state: jax.vmap(lambda view: observe(config, view))(views(config, state))))
-    observations = look(air.state)
-    choose = jax.jit(lambda actor, key, seen: propose_all(config, collect, compute, actor, key, seen))
-    proposals = choose(actor, air.key, observations)
+    seen = jax.jit(jax.vmap(lambda state: views(config, state)))(air.state)
+    look = jax.jit(jax.vmap(jax.vmap(lambda view: observe(config, view))))
+    observations = look(seen)
+    choose = jax.jit(lambda actor, *own: propose_all(config, collect, compute, actor, *own)[0])
+    proposals = choose(actor, air.key, seen, observations)
     move_on = jax.jit(jax.vmap(lambda key, state, proposed: step(config, key, state, proposed)))
     after, move = move_on(air.key, air.state, proposals)
     earn = jax.jit(jax.vmap(lambda s, m, a, low: reward(config, settings.rewards, s, m, a, low)))
     parts = [
-        ("observation", look, (air.state,)),
-        ("actor", choose, (actor, air.key, observations)),
+        ("observation", look, (seen,)),
+        ("actor", choose, (actor, air.key, seen, observations)),
         ("environment step", move_on, (air.key, air.state, proposals)),
         ("reward", earn, (air.state, move, after, air.low_gains)),
     ]

@@ -197,6 +197,11 @@ def point(p, zeta, rho, mask, prior):
     for index in np.ndindex(mask.shape):
         if mask[index]:
             logits[index] = query @ linear(p, "pointer.key", rho[index]) / math.sqrt(128) + prior[index]
+    return log_probabilities(logits, mask)
+
+
+def log_probabilities(logits, mask):
+    """Of the valid actions, whose logits are given by index."""
     found = np.full(mask.shape, -1e9)
     if logits:
         top = max(logits.values())
@@ -206,37 +211,96 @@ def point(p, zeta, rho, mask, prior):
     return found
 
 
-def hunch(p, observation, sites):
-    """With the extension `advice`: the logit that what is left to look at from a node is no news, by site."""
+def hunch_facts(observation, site):
+    """What bears upon whether somebody has looked behind the frontier that is left to look at from a node."""
     b = [math.exp(float(part) * math.log(1025)) - 1 for part in observation.budget[:2]]
-    flown, found = b[0] - b[1], {}
+    flown = b[0] - b[1]
     base = tuple(int(v) for v in observation.base)
     number, team = int(observation.number), int(observation.team_size)
     x0, y0 = (100 * v for v in observation.node_features[base][:2])
+    x, y = (100 * v for v in observation.node_features[site][:2])
+    radius, bearing = math.hypot(x - x0, y - y0), math.atan2(y - y0, x - x0)
+    along = [math.cos(bearing - 2 * math.pi * j / team - 0.3) for j in range(team)]
+    apart = 100.0
+    for mate, age in zip(*np.nonzero(observation.token_mask), strict=True):
+        dx, dy = (20 * v for v in observation.tokens[mate, age, :2])
+        apart = min(apart, math.hypot(x - dx, y - dy))
+    return [
+        along[number],
+        max([along[j] for j in range(team) if j != number], default=-1.0),
+        radius / 50,
+        flown / 300,
+        radius / max(flown, 8),
+        observation.node_features[site][7],
+        observation.ways.way_cm[site] / 10_000,
+        min(observation.ways.open_cm[site], 1_000) / 1_000,
+        apart / 50,
+        4 * observation.node_features[site][2],
+        1 / team,
+    ]
+
+
+def hunch(p, observation, sites):
+    """With the extension `advice`: the logit that what is left to look at from a node is no news, by site."""
+    found = {}
     for site in sites:
-        x, y = (100 * v for v in observation.node_features[site][:2])
-        radius, bearing = math.hypot(x - x0, y - y0), math.atan2(y - y0, x - x0)
-        along = [math.cos(bearing - 2 * math.pi * j / team - 0.3) for j in range(team)]
-        apart = 100.0
-        for mate, age in zip(*np.nonzero(observation.token_mask), strict=True):
-            dx, dy = (20 * v for v in observation.tokens[mate, age, :2])
-            apart = min(apart, math.hypot(x - dx, y - dy))
-        facts = [
-            along[number],
-            max([along[j] for j in range(team) if j != number], default=-1.0),
-            radius / 50,
-            flown / 300,
-            radius / max(flown, 8),
-            observation.node_features[site][7],
-            observation.ways.way_cm[site] / 10_000,
-            min(observation.ways.open_cm[site], 1_000) / 1_000,
-            apart / 50,
-            4 * observation.node_features[site][2],
-            1 / team,
-        ]
-        hidden = np.tanh(linear(p, "adviser.hunch.first", np.array(facts)))
+        hidden = np.tanh(linear(p, "adviser.hunch.first", np.array(hunch_facts(observation, site))))
         found[site] = linear(p, "adviser.hunch.last", np.tanh(linear(p, "adviser.hunch.second", hidden)))[0]
     return found
+
+
+def option_policy(p, observation, advice):
+    """Without an encoder: log-probabilities (25, 3) of an actor that weighs options; -1 is none."""
+    nodes = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
+    stale = {site: 1 / (1 + math.exp(-logit)) for site, logit in hunch(p, observation, nodes).items()}
+    open_nodes = [site for site in nodes if observation.ways.open_cm[site] < 65535]
+
+    def metres(site):
+        return [100 * float(v) for v in observation.node_features[site][:2]] if site in stale else [0.0, 0.0]
+
+    def apart(one, other):
+        return math.dist(metres(one), metres(other))
+
+    def of_goal(site):
+        return [*hunch_facts(observation, site), stale[site], observation.node_features[site][8]]
+
+    def total(sites, of):
+        return sum(of(stale[site]) for site in sites)
+
+    options = {}
+    for number, (action, site) in enumerate(zip(advice.action, advice.site, strict=True)):
+        if action >= 0:
+            options[number] = tuple(int(v) for v in site)
+    cheapest = min((advice.cost_m[number] for number in options), default=0.0)
+    first = {}
+    for number, goal in options.items():
+        near = [site for site in open_nodes if apart(site, goal) <= 12]
+        around = [site for site in open_nodes if apart(site, goal) <= 24]
+        others = [apart(goal, other) for each, other in options.items() if each != number]
+        facts = [
+            *(of_goal(goal) if goal in stale else np.zeros(13)),
+            (advice.cost_m[number] - cheapest) / 20,
+            advice.cost_m[number] / 100,
+            number / 6,
+            total(near, lambda q: 1 - q) / 5,
+            total(around, lambda q: 1 - q) / 10,
+            total(near, lambda q: q) / 5,
+            min(others, default=100.0) / 50,
+            total(open_nodes, lambda q: 1 - q) / 20,
+            total(open_nodes, lambda q: q) / 20,
+            len(nodes) / 250,
+            *observation.budget,
+        ]
+        first[number] = np.tanh(linear(p, "trust.first", np.array(facts, float)))
+    chance = np.ones((25, 3))
+    for number, own in first.items():
+        among = sum(first.values()) / len(first)
+        hidden = np.tanh(linear(p, "trust.second", np.concatenate([own, among])))
+        worth = linear(p, "trust.value", hidden)[0] - p["trust.per_m"][0] * (advice.cost_m[number] - cheapest)
+        action = int(advice.action[number])
+        chance[action // 3, action % 3] += math.exp(12 + worth)
+    mask = observation.action_mask
+    return log_probabilities({i: math.log(chance[i]) for i in np.ndindex(mask.shape) if mask[i]}, mask)
 
 
 def actor(p, observation, bucket, identity=False, advice=None):

@@ -14,7 +14,8 @@ import oracles
 from cases import SITES, SMALL, draw_case
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, views
-from decmarvel.learning.actor import IMPOSSIBLE, Actor
+from decmarvel.learning import TrainingError
+from decmarvel.learning.actor import IMPOSSIBLE, Actor, OptionActor, new_actor
 from decmarvel.learning.advice import advise
 from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.learning.kernels import near
@@ -38,6 +39,7 @@ from decmarvel.mission import decide, run_mission, take_off
 from decmarvel.observation import observe
 from decmarvel.planners.random import RandomPlanner
 from decmarvel.privileged import privileged_view
+from decmarvel.types import RETURN_HOME
 
 ROBOTS, SIZE = 4, SITES[SMALL]
 ALL = SIZE * SIZE
@@ -95,6 +97,15 @@ def stirred(network, seed):
 @cache
 def actor(identity=False, advice=False):
     return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity, advice=advice)), 1)
+
+
+@cache
+def option_actor():
+    return stirred(fresh(), 1)
+
+
+def fresh():
+    return OptionActor(jax.random.key(0), dataclasses.replace(TINY, advice=True, encoder=False))
 
 
 @cache
@@ -410,18 +421,21 @@ def test_a_situation_is_without_advice_at_first():
     assert situation(observation).advice.action.tolist() == [-1] * OPTIONS
 
 
-@pytest.mark.parametrize("identity", [False, True])
-def test_actor_with_advice_equals_oracle(identity):
+@pytest.mark.parametrize("encoder", [True, False])
+def test_actor_with_advice_equals_oracle(encoder):
     """Options that begin alike add up; it matters where a goal is and what it costs."""
-    network, p = actor(identity, advice=True), parameters(actor(identity, advice=True))
-    effects = []
+    network = actor(identity=True, advice=True) if encoder else option_actor()
+    p, effects = parameters(network), []
     for seed in SEEDS:
         for turn, (_, observation, _) in enumerate(one_each(seed)):
             nodes, where = pack(observation, ALL)
             advice = draw_advice(nodes, where, [seed, turn])
-            wanted = network_oracles.actor(p, plain(observation), ALL, identity, jax.device_get(advice))
             found = apply(network, nodes, advised(where, advice))
-            close(found, wanted["policy"])
+            told = plain(observation), jax.device_get(advice)
+            if encoder:
+                close(found, network_oracles.actor(p, told[0], ALL, identity=True, advice=told[1])["policy"])
+            else:
+                close(found, network_oracles.option_policy(p, *told))
             if where.action_mask.sum() > 9 and nodes.mask.sum() > 3:
                 moved = dataclasses.replace(advice, site=jnp.roll(advice.site, 1, axis=0))
                 dearer = dataclasses.replace(advice, cost_m=advice.cost_m.at[0].add(9.0))
@@ -432,25 +446,20 @@ def test_actor_with_advice_equals_oracle(identity):
 
 
 @seeds
-def test_without_advice_trust_is_no_matter(seed):
-    """Exactly the policy of the network that has none; and one that has none does not hear any."""
-    network = actor(advice=True)
-    deaf = eqx.tree_at(lambda n: n.trust, network, None)
+def test_without_options_all_actions_are_alike(seed):
+    """To an actor that has nothing else to go by; and one without advice does not hear of any."""
     for _, observation, _ in one_each(seed):
         nodes, where = pack(observation, ALL)
-        np.testing.assert_array_equal(apply(network, nodes, where), apply(deaf, nodes, where))
-        for each in (deaf, actor()):
-            told = apply(each, nodes, advised(where, draw_advice(nodes, where, seed)))
-            np.testing.assert_array_equal(told, apply(each, nodes, where))
-
-
-def fresh():
-    return Actor(jax.random.key(0), dataclasses.replace(TINY, advice=True))
+        found, valid = apply(option_actor(), nodes, where), np.asarray(where.action_mask)
+        np.testing.assert_allclose(np.exp(found[valid]), 1 / max(valid.sum(), 1), rtol=1e-5)
+        assert (found[~valid] == IMPOSSIBLE).all()
+        told = apply(actor(), nodes, advised(where, draw_advice(nodes, where, seed)))
+        np.testing.assert_array_equal(told, apply(actor(), nodes, where))
 
 
 @seeds
 def test_a_new_actor_does_what_is_cheapest(seed):
-    """In nine of ten cases at least if it draws, unless another option costs about the same."""
+    """In nine of ten cases at least if it draws, unless another option costs about the same. It is its own standard."""
     followed = 0
     for _, observation, _ in one_each(seed):
         nodes, where = pack(observation, ALL)
@@ -465,6 +474,7 @@ def test_a_new_actor_does_what_is_cheapest(seed):
             )
             found = np.exp(apply(fresh(), nodes, advised(where, advice))).reshape(-1)
             assert found[valid[best]] > 0.9
+            close(np.exp(option_actor().first_policy(advised(where, advice))).reshape(-1), found)
         alike = dataclasses.replace(advice, cost_m=jnp.array((10, 10, 50, 60, 60, 70), jnp.float32))
         found = np.exp(apply(fresh(), nodes, advised(where, alike))).reshape(-1)
         assert min(found[valid[:2]]) > 0.2
@@ -474,21 +484,20 @@ def test_a_new_actor_does_what_is_cheapest(seed):
 
 @seeds
 def test_advice_that_cannot_be_followed_changes_nothing(seed):
-    network = actor(advice=True)
     for _, observation, _ in one_each(seed):
         nodes, where = pack(observation, ALL)
         impossible = np.flatnonzero(~np.asarray(where.action_mask))
         action = jnp.array(impossible[[0, 1, 1, -1, -1, 0]], jnp.int32)
         advice = dataclasses.replace(draw_advice(nodes, where, seed), action=action)
-        found = apply(network, nodes, advised(where, advice))
-        np.testing.assert_array_equal(found, apply(network, nodes, where))
+        found = apply(option_actor(), nodes, advised(where, advice))
+        np.testing.assert_allclose(found, apply(option_actor(), nodes, where), atol=1e-5)
         assert (found[~where.action_mask] == IMPOSSIBLE).all()
 
 
 @seeds
 def test_hunch_equals_oracle(seed):
     """For all nodes in the bucket; zero where there is none."""
-    network = actor(advice=True)
+    network = option_actor()
     p, spread = parameters(network), []
     for _, observation, _ in one_each(seed):
         nodes, where = pack(observation, ALL)
@@ -501,38 +510,35 @@ def test_hunch_equals_oracle(seed):
 
 
 def test_advice_is_for_the_actor():
-    """Critics are the same with and without; an actor starts with the same weights, and trusts to begin with."""
-    without, with_advice = (dataclasses.replace(TINY, advice=advice) for advice in (False, True))
-    for one, two in zip(*(jax.tree.leaves(Critic(jax.random.key(0), c)) for c in (without, with_advice)), strict=True):
-        np.testing.assert_array_equal(one, two)
-    one, two = (named_arrays(Actor(jax.random.key(0), config)) for config in (without, with_advice))
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
-    hunch = {f"adviser.hunch.{layer}.{part}" for layer in ("first", "second", "last") for part in ("weight", "bias")}
-    trust = {f"trust.{layer}.{part}" for layer in ("hidden", "value") for part in ("weight", "bias")}
-    assert two.keys() - one.keys() == {"trust.per_m", *trust, *hunch}
-    assert not two["adviser.hunch.last.weight"].any(), "it holds everything for as likely as not"
-    assert not two["trust.value.weight"].any(), "only costs count"
-    assert two["trust.per_m"].tolist() == pytest.approx([0.4])
+    """Critics are the same with and without; a new actor trusts its adviser, who knows nothing yet."""
+    critic, plain_actor = Critic(jax.random.key(0), TINY), named_arrays(new_actor(jax.random.key(0), TINY))
+    for encoder in (True, False):
+        config = dataclasses.replace(TINY, advice=True, encoder=encoder)
+        for one, two in zip(*map(jax.tree.leaves, (critic, Critic(jax.random.key(0), config))), strict=True):
+            np.testing.assert_array_equal(one, two)
+        arrays = named_arrays(new_actor(jax.random.key(0), config))
+        assert not arrays["adviser.hunch.last.weight"].any(), "it holds everything for as likely as not"
+        assert not arrays["trust.value.weight"].any(), "only costs count"
+        assert arrays["trust.per_m"].tolist() == pytest.approx([0.4])
+        kept = {name for name in arrays if not name.startswith(("adviser", "trust"))}
+        assert kept == (set(plain_actor) if encoder else set())
+    with pytest.raises(TrainingError, match="encoder=false needs advice=true"):
+        dataclasses.replace(TINY, encoder=False)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_trust_is_learned_where_there_is_advice(dtype):
-    """If it can be followed; also with a single option, or none."""
+def test_trust_is_learned_where_there_is_advice():
+    """If it can be followed, and there is a choice. The hunch has a lesson of its own."""
     observation = next(each for _, each, _ in one_each(9) if each.action_mask.sum() > 9)
     nodes, where = pack(observation, ALL)
     impossible = int(jnp.argmin(where.action_mask))
-    network = stirred(Actor(jax.random.key(0), dataclasses.replace(TINY, advice=True)), 1)
     usual = draw_advice(nodes, where, 0)
-    single, useless = usual.action.at[1:].set(-1), jnp.full(OPTIONS, impossible, jnp.int32)
-    for action, learned in ((usual.action, True), (single, True), (useless, False), (Advice.none().action, False)):
-        told = advised(where, dataclasses.replace(usual, action=action))
-        with jax.numpy_dtype_promotion("standard"):
-            _, found = gradients(network, nodes, told, Compute(dtype))
-        for leaf in jax.tree.leaves(found.trust):
-            assert leaf.dtype == jnp.float32
-            assert jnp.isfinite(leaf).all()
+    useless = jnp.full(OPTIONS, impossible, jnp.int32)
+    slope = eqx.filter_jit(eqx.filter_grad(lambda network, told: network(nodes, told)[where.action_mask].max()))
+    for action, learned in ((usual.action, True), (useless, False), (Advice.none().action, False)):
+        found = slope(option_actor(), advised(where, dataclasses.replace(usual, action=action)))
+        assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(found.trust))
         assert bool((found.trust.value.weight != 0).any()) == learned
+        assert not any(leaf.any() for leaf in jax.tree.leaves(found.adviser))
 
 
 def test_attention_to_nothing_is_zero():
@@ -695,12 +701,8 @@ def test_choices_and_headings(seed):
 
 
 @seeds
-def test_a_planner_asks_its_adviser(seed, monkeypatch):
-    """A new one whose hunch has learned something does what is cheapest in the same view.
-
-    Also in a building with more nodes than the network has places for.
-    """
-    monkeypatch.setattr("decmarvel.learning.policy.bucket_for", lambda sites: 12)
+def test_a_planner_asks_its_adviser(seed):
+    """A new one whose hunch has learned something does what is cheapest in the same view, and else goes home."""
     network, followed = fresh(), 0
     network = eqx.tree_at(lambda n: n.adviser, network, stirred(network.adviser, 1))
     network = eqx.tree_at(lambda n: n.trust.per_m, network, jnp.full(1, 100.0))
@@ -723,6 +725,8 @@ def test_a_planner_asks_its_adviser(seed, monkeypatch):
             if said >= 0 and observations.action_mask[number].reshape(-1)[said]:
                 assert int(proposals.choice[number]) == said
                 followed += 1
+            if said < 0:
+                assert int(proposals.choice[number]) == RETURN_HOME
     assert followed > 2
 
 

@@ -207,7 +207,8 @@ def test_viewpoints_equal_oracle(config, seeds):
 
 @partial(jax.jit, static_argnums=0)
 def chase(config: Config, view: LocalView, wanted: Goal):
-    return goal.still_wanted(config, view, wanted), [goal.towards(config, view, wanted, far) for far in (False, True)]
+    proposals = [goal.towards(config, view, wanted, far) for far in (False, True)]
+    return goal.still_wanted(config, view, wanted), proposals, goal.first_slots(config, view)[tuple(wanted.site)]
 
 
 @fewer
@@ -218,13 +219,14 @@ def test_pursuit_equals_oracle(config, seeds):
         for cell in draw_cells(mind, seed, 2):
             sites = [site for site in slow.seeing_sites(mind, cell) if mind.affordable[site]]
             wanted = slow.Goal(sites[seed % len(sites)] if sites else mind.site, cell)
-            still, proposals = chase(config, view, to_goal(wanted))
+            still, proposals, first = chase(config, view, to_goal(wanted))
             expected = slow.still_wanted(mind, wanted)
             assert (bool(still) and bool(mind.affordable[wanted.viewpoint])) == expected, seed
             kept += expected
             for far_sighted, proposal in zip((False, True), proposals, strict=True):
                 if mind.feasible.any() and mind.affordable[wanted.viewpoint]:
                     check_pursuit(mind, wanted, far_sighted, jax.device_get(proposal))
+                    assert int(first) * config.headings_per_node == int(proposal.choice)
     assert kept > len(seeds) // 10
 
 

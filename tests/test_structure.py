@@ -65,8 +65,20 @@ ON_ROBOT = {"planners", "feasibility", "observation", "budget", "graph", "sight"
 OFF_ROBOT = {"worlds", "sighting", *DATA_FLOW[DATA_FLOW.index("progress") :]}
 LEARNED_ON_ROBOT = {
     f"learning/{name}.py"
-    for name in ("__init__", "advice", "hunch", "nodes", "kernels", "layers", "networks", "actor", "policy", "weights")
-}
+    for name in (
+        "__init__",
+        "advice",
+        "hunch",
+        "options",
+        "nodes",
+        "kernels",
+        "layers",
+        "networks",
+        "actor",
+        "policy",
+        "weights",
+    )
+} | {"learning/weights.py"}
 """What flies of the learner. The rest trains, and may see the team."""
 UNSPEAKABLE = {"World", "State", "Progress", "PrivilegedView", "merge", "privileged_view", "decompose"}
 """Names of what sees the ground truth or the team."""

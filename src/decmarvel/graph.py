@@ -52,9 +52,14 @@ def edges(config: Config, belief: UInt8[Array, "G G"]) -> Bool[Array, "K S S"]:
     return jnp.stack([found[slot] for slot in range(SLOTS)])
 
 
-def shortest_paths(config: Config, edge: Bool[Array, "K S S"], start_mm: Int32[Array, "S S"]) -> Int32[Array, "S S"]:
-    """Distances over edges, given 0 at the sources and upper bounds elsewhere (FAR_MM, or an earlier answer)."""
-    lengths = slot_lengths_mm(config)
+def shortest_paths(
+    config: Config, edge: Bool[Array, "K S S"], start_mm: Int32[Array, "S S"], unit: int = 1
+) -> Int32[Array, "S S"]:
+    """Distances over edges, given 0 at the sources and upper bounds elsewhere (FAR_MM, or an earlier answer).
+
+    In parts of a millimetre, so many to the `unit`: what is less than a millimetre stays as it was at the source.
+    """
+    lengths = unit * slot_lengths_mm(config)
     far = jnp.array(FAR_MM, jnp.int32)
 
     def relax(carry: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -49,7 +49,7 @@ def train(
 
     settings: Any = PRESETS[check_name("--preset", preset, PRESETS)]
     run: Any = RunSettings(minutes=minutes)
-    compute: Any = default_compute()
+    compute: Any = default_compute(settings.sac.batch)
     for assignment in set_ or []:
         name, _, text = assignment.partition("=")
         if name.startswith("run."):

@@ -1,6 +1,7 @@
 """The policy: from what one robot knows to a probability for each waypoint and heading."""
 
 from functools import partial
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -9,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Float32
 
 from decmarvel.config import Config
 from decmarvel.learning.advice import Adviser
-from decmarvel.learning.layers import Linear, relu
+from decmarvel.learning.layers import Linear
 from decmarvel.learning.networks import (
     IDENTITY_FEATURES,
     PLAIN,
@@ -24,14 +25,11 @@ from decmarvel.learning.networks import (
     with_bearings,
 )
 from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
+from decmarvel.learning.options import GoalTrust, Trust, before_learning
 from decmarvel.types import Key, LocalView
 
 IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
-FIRM = 8.0
-"""Logit of the cheapest option before anything is learned; of an action that begins none it is 0."""
-FIRST_PER_M = 0.4
-COST_SCALE_M = 20.0
 
 
 class Pointer(eqx.Module):
@@ -54,45 +52,18 @@ class Pointer(eqx.Module):
         mask: Bool[Array, "K H"],
         prior: Float32[Array, "K H"],
     ) -> Float32[Array, "K H"]:
-        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in. `prior` is for extensions."""
+        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in. `prior` is for advice."""
         zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
         logits = self.key(rho) @ self.query(zeta) / len(zeta) ** 0.5
         if self.clip:
             logits = self.clip * jnp.tanh(logits)
-        logits = jnp.where(mask, logits + prior, IMPOSSIBLE)
-        return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
+        return masked_log_softmax(logits + prior, mask)
 
 
-class Trust(eqx.Module):
-    """How well each option of the adviser fits the context. Not in the paper: a policy that begins as a planner has
-    only to get better.
-    """
-
-    hidden: Linear
-    value: Linear
-    per_m: Float32[Array, "1"]
-    """By how much an option is less likely that costs a metre more."""
-
-    def __init__(self, key: Key, config: NetworkConfig):
-        self.hidden = Linear(key, 2 * config.width + 1, config.width)
-        self.value = Linear.of(jnp.zeros((1, config.width)), jnp.zeros(1))
-        self.per_m = jnp.full(1, FIRST_PER_M)
-
-    def __call__(
-        self, nodes: Nodes, z: Float[Array, "M D"], zeta: Float[Array, "D"], situation: Situation
-    ) -> Float32[Array, "K H"]:
-        """To the logits: actions that begin no option have 0, the cheapest option alone FIRM."""
-        advice = situation.advice
-        there = advice.action >= 0
-        more_m = advice.cost_m - jnp.where(there, advice.cost_m, jnp.inf).min()
-        more_m = jnp.where(there, more_m, 0.0)
-        goal = rows_at(z, places(nodes, advice.site)).astype(jnp.float32)
-        context = jnp.broadcast_to(zeta.astype(jnp.float32), goal.shape)
-        hidden = relu(self.hidden(jnp.concatenate([goal, context, more_m[:, None] / COST_SCALE_M], axis=-1)))
-        logit = FIRM - self.per_m[0] * more_m + self.value(hidden)[:, 0]
-        named = advice.action[:, None] == jnp.arange(situation.action_mask.size, dtype=jnp.int32)[None]
-        chances = jnp.where(named, logit[:, None], IMPOSSIBLE)
-        return jnp.logaddexp(jax.nn.logsumexp(chances, axis=0), 0.0).reshape(situation.action_mask.shape)
+def masked_log_softmax(logits: Float32[Array, "K H"], mask: Bool[Array, "K H"]) -> Float32[Array, "K H"]:
+    """Log-probabilities of the valid actions, which sum to one."""
+    logits = jnp.where(mask, logits, IMPOSSIBLE)
+    return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
 
 
 class Actor(eqx.Module):
@@ -106,7 +77,7 @@ class Actor(eqx.Module):
     cross: CrossAttention | None
     pointer: Pointer
     adviser: Adviser | None
-    trust: Trust | None
+    trust: GoalTrust | None
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
@@ -119,14 +90,8 @@ class Actor(eqx.Module):
         self.cross = CrossAttention(keys[5], config) if config.trajectories else None
         self.pointer = Pointer(keys[6], config)
         self.adviser = Adviser(jax.random.fold_in(key, 9)) if config.advice else None
-        self.trust = Trust(jax.random.fold_in(key, 10), config) if config.advice else None
+        self.trust = GoalTrust(jax.random.fold_in(key, 10), config.width) if config.advice else None
         self.config = config
-
-    def advised(self, config: Config, view: LocalView, nodes: Nodes, situation: Situation) -> Situation:
-        """The situation of one robot with advice, if it has an adviser."""
-        if self.adviser is None:
-            return situation
-        return eqx.tree_at(lambda s: s.advice, situation, self.adviser(config, view, nodes, situation))
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
         """Eq. 1: the log-probability of each action, of one robot or many."""
@@ -159,3 +124,50 @@ class Actor(eqx.Module):
         assert self.fusion is not None
         tau = self.tokens(situation.tokens, situation.token_mask, compute)
         return self.fusion(tau, rows_at(z, places(nodes, situation.token_site)))
+
+
+class OptionActor(eqx.Module):
+    """An actor that does nothing but weigh the options of its adviser: no graph is encoded. Not in the paper."""
+
+    adviser: Adviser
+    trust: Trust
+    config: NetworkConfig = eqx.field(static=True)
+
+    def __init__(self, key: Key, config: NetworkConfig):
+        key_adviser, key_trust = jax.random.split(key)
+        self.adviser, self.trust, self.config = Adviser(key_adviser), Trust(key_trust), config
+
+    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
+        """The log-probability of each action, of one robot or many."""
+        decide = self.decide
+        for _ in nodes.mask.shape[:-1]:
+            decide = jax.vmap(decide)
+        return decide(nodes, situation)
+
+    def decide(self, nodes: Nodes, situation: Situation) -> Float32[Array, "K H"]:
+        """The policy of one robot. Without any option all valid actions are alike."""
+        logits = self.trust(nodes, situation, self.adviser.chances(nodes, situation))
+        return masked_log_softmax(logits, situation.action_mask)
+
+    def first_policy(self, situation: Situation) -> Float32[Array, "*n K H"]:
+        """What it would do had it learned nothing, of one robot or many."""
+
+        def decide(situation: Situation) -> Float32[Array, "K H"]:
+            return masked_log_softmax(before_learning(situation), situation.action_mask)
+
+        return (jax.vmap(decide) if situation.team_size.ndim else decide)(situation)
+
+
+AnyActor: TypeAlias = Actor | OptionActor
+
+
+def new_actor(key: Key, config: NetworkConfig) -> AnyActor:
+    """With fresh weights."""
+    return Actor(key, config) if config.encoder else OptionActor(key, config)
+
+
+def advised(actor: AnyActor, config: Config, view: LocalView, nodes: Nodes, situation: Situation) -> Situation:
+    """The situation of one robot with advice, if its actor has an adviser."""
+    if actor.adviser is None:
+        return situation
+    return eqx.tree_at(lambda s: s.advice, situation, actor.adviser(config, view, nodes, situation))

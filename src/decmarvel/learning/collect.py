@@ -10,7 +10,7 @@ from jaxtyping import Key as KeyArray
 
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, reset, step, views
-from decmarvel.learning.actor import Actor
+from decmarvel.learning.actor import AnyActor, advised
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
 from decmarvel.learning.devices import everyone, total
 from decmarvel.learning.groups import in_groups
@@ -166,7 +166,7 @@ def decide_all(
     settings: CollectSettings,
     rewards: RewardSettings,
     compute: Compute,
-    actor: Actor,
+    actor: AnyActor,
     maps: Maps,
     air: Airspace,
     replay: Replay[Snapshot],
@@ -260,7 +260,7 @@ def propose_all(
     config: Config,
     settings: CollectSettings,
     compute: Compute,
-    actor: Actor,
+    actor: AnyActor,
     keys: KeyArray[Array, "E"],
     views: LocalView,
     observations: Observation,
@@ -272,7 +272,7 @@ def propose_all(
 
     views, flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (views, observations))
     nodes = jax.vmap(lambda observation: compact(observation, settings.bucket))(flat)
-    known = jax.vmap(lambda *own: actor.advised(config, *own))(views, nodes, jax.vmap(situation)(flat))
+    known = jax.vmap(lambda *own: advised(actor, config, *own))(views, nodes, jax.vmap(situation)(flat))
     score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), known)[1]
     each = jax.vmap(lambda key: jax.random.split(key, settings.robots))(keys).reshape(-1)
     choice = jax.vmap(lambda key, score: jax.random.categorical(key, score.reshape(-1)))(each, score)

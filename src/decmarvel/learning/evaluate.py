@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from decmarvel.config import Config
 from decmarvel.environment import Fleet
-from decmarvel.learning.actor import Actor
+from decmarvel.learning.actor import AnyActor
 from decmarvel.learning.networks import Compute
 from decmarvel.learning.policy import LearnedPlanner
 from decmarvel.learning.weights import Evaluation
@@ -46,11 +46,11 @@ def heldout_worlds(config: Config, count: int) -> World:
     )
 
 
-GreedyMissions: TypeAlias = Callable[[Actor, World], Outcome]
+GreedyMissions: TypeAlias = Callable[[AnyActor, World], Outcome]
 
 
 def compile_missions(
-    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
+    config: Config, settings: EvaluationSettings, compute: Compute, actor: AnyActor, worlds: World
 ) -> GreedyMissions:
     """The missions of an evaluation, ready to fly. The arrays may be gone already; their shapes and places count."""
     actor, worlds = jax.tree.map(
@@ -62,7 +62,7 @@ def compile_missions(
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def fly_greedily(
-    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
+    config: Config, settings: EvaluationSettings, compute: Compute, actor: AnyActor, worlds: World
 ) -> Outcome:
     """All teams on all maps, side by side: (teams, maps)."""
     planner = LearnedPlanner(actor, compute=compute.without_gradient)

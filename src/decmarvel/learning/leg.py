@@ -4,15 +4,16 @@ Unlike `--resume` it takes the networks alone. Memory, missions and optimisers b
 """
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from decmarvel.learning.actor import Actor
+from decmarvel.learning.actor import AnyActor, new_actor
 from decmarvel.learning.critic import Critic
 from decmarvel.learning.networks import NetworkConfig
 from decmarvel.learning.sac import Learner, SacSettings, begin_with
@@ -25,9 +26,10 @@ from decmarvel.learning.weights import (
     read_card,
     save_weights,
 )
+from decmarvel.types import Key
 
-Network = TypeVar("Network", Actor, Critic)
-GROWING = ("identity", "advice")
+Network = TypeVar("Network", AnyActor, Critic)
+GROWING = ("identity",)
 """Extensions that a network can get after it has learned without."""
 
 
@@ -40,11 +42,11 @@ def save_networks(path: Path, learner: Learner, card: Card) -> None:
 
 
 def load_learner(settings: SacSettings, network: NetworkConfig, path: Path) -> Learner:
-    """The networks that `save_networks` wrote. They may learn to read their robot's number, and to listen to advice."""
+    """The networks that `save_networks` wrote. They may learn to read their robot's number."""
 
-    def read(place: Path, kind: type[Network]) -> Network:
-        card = read_card(place, "actor" if kind is Actor else "critic")
-        known = load_weights(place, eqx.filter_eval_shape(kind, jax.random.key(0), card.network))
+    def read(place: Path, kind: Literal["actor", "critic"], new: Callable[[Key, NetworkConfig], Network]) -> Network:
+        card = read_card(place, kind)
+        known = load_weights(place, eqx.filter_eval_shape(new, jax.random.key(0), card.network))
         if card.network == network:
             return known
         more = {name: True for name in GROWING if getattr(network, name)}
@@ -52,11 +54,11 @@ def load_learner(settings: SacSettings, network: NetworkConfig, path: Path) -> L
             raise WeightsError(
                 f"{place}: made for another network; give --set network.… as its card says, or train anew"
             )
-        return grown(known, kind(jax.random.key(0), network))
+        return grown(known, new(jax.random.key(0), network))
 
-    critics = [read(place, Critic) for place in critic_paths(path)]
+    critics = [read(place, "critic", Critic) for place in critic_paths(path)]
     twins = jax.tree.map(lambda *leaves: jnp.stack(leaves), *critics)
-    return begin_with(settings, read(path, Actor), twins, post_begun=True)
+    return begin_with(settings, read(path, "actor", new_actor), twins, post_begun=True)
 
 
 def grown(known: Network, larger: Network) -> Network:

@@ -8,23 +8,23 @@ import jax
 import jax.numpy as jnp
 
 from decmarvel.config import Config
-from decmarvel.learning.actor import Actor
+from decmarvel.learning.actor import Actor, AnyActor, advised, new_actor
 from decmarvel.learning.networks import PLAIN, Compute
 from decmarvel.learning.nodes import bucket_for, compact, situation
 from decmarvel.learning.weights import Card, load_weights, read_card
 from decmarvel.observation import observe
 from decmarvel.planners.base import Planner
-from decmarvel.types import Key, LocalView, Proposal
+from decmarvel.types import RETURN_HOME, Key, LocalView, Proposal
 
 PUBLISHED = Path(__file__).parents[1] / "weights" / "dec-marvel.safetensors"
 """The package's own weights."""
 
 
 class LearnedPlanner(Planner):
-    """Chooses the most probable candidate, or draws one. It never turns home by itself: the guard does that."""
+    """Chooses the most probable candidate, or draws one. The paper's never turns home: the guard does that."""
 
     weighs: ClassVar[int] = 5
-    actor: Actor
+    actor: AnyActor
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)
 
@@ -37,18 +37,19 @@ class LearnedPlanner(Planner):
     def propose(self, config: Config, key: Key, view: LocalView, memory: None) -> tuple[Proposal, None]:
         """Eq. 1, greedy (ties to the lower index) or sampled. Advice counts with all nodes, however many there are."""
         observation = observe(config, view)
-        nodes = compact(observation, bucket_for(observation.node_mask.shape[0]))
-        known = self.actor.advised(
-            config, view, compact(observation, observation.node_mask.size), situation(observation)
-        )
-        score = self.actor(nodes, known, self.compute)
+        everything = compact(observation, observation.node_mask.size)
+        known = advised(self.actor, config, view, everything, situation(observation))
+        encoded = compact(observation, bucket_for(observation.node_mask.shape[0]))
+        score = self.actor(encoded if isinstance(self.actor, Actor) else everything, known, self.compute)
         flat = score.reshape(-1)
         choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
+        if not isinstance(self.actor, Actor):  # without an option there is nothing left to do
+            choice = jnp.where((known.advice.action >= 0).any(), choice, RETURN_HOME)
         return Proposal(score, observation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
 
 
-def load_actor(path: str | Path) -> tuple[Actor, Card]:
+def load_actor(path: str | Path) -> tuple[AnyActor, Card]:
     """A trained actor and its card. Whatever is wrong with the files is a `WeightsError` of one line."""
     card = read_card(path, "actor")
-    like = eqx.filter_eval_shape(Actor, jax.random.key(0), card.network)
+    like = eqx.filter_eval_shape(new_actor, jax.random.key(0), card.network)
     return load_weights(path, like), card

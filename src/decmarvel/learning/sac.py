@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float32, Int32
 
-from decmarvel.learning.actor import Actor
+from decmarvel.learning.actor import AnyActor, OptionActor, new_actor
 from decmarvel.learning.critic import POLYAK_RATE, Critic, begin_post_head, polyak
 from decmarvel.learning.devices import mean, total
 from decmarvel.learning.groups import in_groups
@@ -76,8 +76,8 @@ class Batch(eqx.Module):
 class Learner(eqx.Module):
     """All that learning changes. The twins are one critic with a leading axis of two."""
 
-    actor: Actor
-    steady: Actor
+    actor: AnyActor
+    steady: AnyActor
     """The average of recent actors: the steps are noisy, and it is not."""
     critics: Critic
     targets: Critic
@@ -99,12 +99,13 @@ def begin(settings: SacSettings, network: NetworkConfig, key: Key) -> Learner:
     """Fresh networks."""
     key_actor, key_critics = jax.random.split(key)
     critics = eqx.filter_vmap(lambda key: Critic(key, network))(jax.random.split(key_critics))
-    return begin_with(settings, Actor(key_actor, network), critics, post_begun=False)
+    return begin_with(settings, new_actor(key_actor, network), critics, post_begun=False)
 
 
-def begin_with(settings: SacSettings, actor: Actor, critics: Critic, post_begun: bool) -> Learner:
+def begin_with(settings: SacSettings, actor: AnyActor, critics: Critic, post_begun: bool) -> Learner:
     """These networks before their first update; targets equal their critics."""
     log_alpha = jnp.array(settings.first_log_alpha, jnp.float32)
+    hunch = actor.adviser and actor.adviser.hunch
     return Learner(
         actor=actor,
         steady=jax.tree.map(jnp.array, actor),
@@ -114,13 +115,13 @@ def begin_with(settings: SacSettings, actor: Actor, critics: Critic, post_begun:
         actor_optimiser=optimiser(settings, settings.actor_rate).init(actor),
         critic_optimiser=optimiser(settings, settings.critic_rate).init(critics),
         alpha_optimiser=optimiser(settings, settings.alpha_rate).init(log_alpha),
-        hunch_optimiser=optimiser(settings, settings.hunch_rate).init(actor.adviser and actor.adviser.hunch),
+        hunch_optimiser=optimiser(settings, settings.hunch_rate).init(hunch),
         post_begun=jnp.array(post_begun),
         updates=jnp.array(0, jnp.int32),
     )
 
 
-def log_policy(actor: Actor, nodes: Nodes, situation: Situation, compute: Compute) -> Float32[Array, "n A"]:
+def log_policy(actor: AnyActor, nodes: Nodes, situation: Situation, compute: Compute) -> Float32[Array, "n A"]:
     """Log-probabilities of all actions."""
     found = actor(nodes, situation, compute)
     return found.reshape(len(found), -1)
@@ -170,16 +171,18 @@ def proximal_loss(
     before: Float32[Array, "n"],
     action: Int32[Array, "n"],
     advantage: Float32[Array, "n"],
+    usual: Float32[Array, "n A"],
     alpha: Float32[Array, ""],
 ) -> Float32[Array, ""]:
-    """What was better than expected becomes more probable, within limits; entropy counts as in SAC.
+    """What was better than expected becomes more probable, within limits.
 
+    Where SAC has entropy, the divergence from a `usual` policy counts: whoever deviates must have a reason.
     What was hardly possible and became likely does not count for more than LARGEST_RATIO (Ye et al. 2020).
     """
     now = jnp.take_along_axis(log_probability, action[:, None], axis=-1)[:, 0]
     ratio = jnp.exp(jnp.minimum(now - before, math.log(LARGEST_RATIO)))
     gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip) * advantage)
-    return -(gain + alpha * expectation(log_probability, -log_probability)).mean()
+    return -(gain + alpha * expectation(log_probability, usual - log_probability)).mean()
 
 
 def hunch_loss(hunch: Hunch, state: Inputs, post: Bool[Array, "n"]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
@@ -207,7 +210,7 @@ def temperature_loss(
     return (jnp.exp(log_alpha) * (entropy - wanted)).mean()
 
 
-def foresee(actor: Actor, batch: Batch, compute: Compute) -> Float32[Array, "n A"]:
+def foresee(actor: AnyActor, batch: Batch, compute: Compute) -> Float32[Array, "n A"]:
     """What the policy would do in the next states."""
 
     def one(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n A"]]:
@@ -272,23 +275,26 @@ def slope_of_critics(
 
 def slope_of_actor(
     settings: SacSettings, learner: Learner, batch: Batch, judged: CriticRows, compute: Compute
-) -> tuple[Float32[Array, ""], Actor, Float32[Array, "n A"]]:
+) -> tuple[Float32[Array, ""], AnyActor, Float32[Array, "n A"]]:
     """The actor's loss, its gradient, and the policy in the states of the batch."""
     alpha = jnp.exp(learner.log_alpha)
     listens = (learner.updates >= settings.judging).astype(jnp.float32)
-    usual = jnp.sqrt(mean(surprise(judged, batch.action), compute.axis))
+    unit = jnp.sqrt(mean(surprise(judged, batch.action), compute.axis))
 
     def one(
         nodes: tuple[Nodes], batch: Batch, judged: CriticRows
-    ) -> tuple[tuple[Float32[Array, ""], Actor], Float32[Array, "n A"]]:
+    ) -> tuple[tuple[Float32[Array, ""], AnyActor], Float32[Array, "n A"]]:
         state = batch.state
 
-        def loss(actor: Actor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
+        def loss(actor: AnyActor) -> tuple[Float32[Array, ""], Float32[Array, "n A"]]:
             log_probability = log_policy(actor, nodes[0], state.situation, compute)
             if settings.clip:
                 expected = expectation(jax.lax.stop_gradient(log_probability), judged.value.mean(axis=1))
-                advantage, before = (judged.target - expected) / usual, state.log_probability
-                found = proximal_loss(settings, log_probability, before, batch.action, advantage, alpha)
+                advantage, before = (judged.target - expected) / unit, state.log_probability
+                usual = jnp.zeros_like(log_probability)  # as likely as all others: entropy
+                if isinstance(actor, OptionActor):
+                    usual = actor.first_policy(state.situation).reshape(log_probability.shape)
+                found = proximal_loss(settings, log_probability, before, batch.action, advantage, usual, alpha)
             else:
                 found = actor_loss(log_probability, jnp.moveaxis(judged.value, 1, 0), alpha)
             return listens * found, log_probability

@@ -81,26 +81,31 @@ MARVEL = replace(
 """The predecessor without communication: the paper's baseline. With our rates; its own are for slow simulators."""
 ADVISED = replace(
     FAST,
-    collect=replace(FAST.collect, team_sizes=(2, 4, 8), missions=256),
-    capacity=60_000,
-    first_rows=20_000,
-    rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, team=0.0, individual=0.0, hurry=-0.3),
+    collect=replace(FAST.collect, team_sizes=(2, 4, 8)),
+    capacity=120_000,
+    first_rows=40_000,
+    updates=6,
+    rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, team=0.0, individual=0.0, hurry=-0.5),
     sac=replace(
         FAST.sac,
-        judging=300,
+        batch=8192,
+        discount=0.995,
+        judging=100,
         clip=0.2,
         steps=16,
         post_share=0.05,
-        entropy_share=0.05,
-        first_log_alpha=-4.0,
-        log_alpha_range=(-4.0, -3.0),
-        actor_rate=2e-4,
+        first_log_alpha=-3.0,
+        log_alpha_range=(-3.0, -3.0),
+        actor_rate=5e-4,
+        critic_rate=5e-4,
         averaging=0.002,
     ),
-    network=replace(FAST.network, identity=True, advice=True),
+    network=NetworkConfig(
+        width=64, layers=2, feed=128, channels=4, decoder=True, identity=True, advice=True, encoder=False
+    ),
 )
 """Ours: begin as a frontier planner, learn what teammates have seen by now, and take small steps towards what turned
-out better than expected, with fresh experience only."""
+out better than expected, with fresh experience only. Small networks, for much experience."""
 PRESETS: dict[str, TrainSettings] = {
     "fast": FAST,
     "advised": ADVISED,
@@ -112,9 +117,13 @@ PRESETS: dict[str, TrainSettings] = {
 }
 
 
-def default_compute() -> Compute:
-    """Mixed precision and our kernels on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets."""
-    plain = Compute(actor_buckets=ACTOR_BUCKETS, critic_buckets=CRITIC_BUCKETS)
+def default_compute(batch: int = 1024) -> Compute:
+    """Mixed precision and our kernels on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets.
+
+    The larger a group the better it uses a GPU, and the more groups a batch has the fewer places are empty.
+    """
+    group = max(256, batch // 8)
+    plain = Compute(actor_buckets=ACTOR_BUCKETS, critic_buckets=CRITIC_BUCKETS, group=group, critic_group=group)
     return replace(plain, dtype="bfloat16", kernel="pallas", in_a_row=True) if jax.default_backend() == "gpu" else plain
 
 

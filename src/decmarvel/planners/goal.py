@@ -8,11 +8,13 @@ from jaxtyping import Array, Bool, Int32
 from decmarvel.config import Config
 from decmarvel.geometry import (
     SLOT_OFFSETS,
+    SLOTS,
     direction_bins,
     direction_degrees,
     disc,
     line_of_sight,
     nearer_stop_first_mm,
+    slot_lengths_mm,
     to_patch,
 )
 from decmarvel.graph import from_sites, hop_costs, shortest_paths, site_mask
@@ -21,6 +23,8 @@ from decmarvel.sensing import cut, site_cell
 from decmarvel.sight import frontiers, grouped
 from decmarvel.types import FAR_MM, FREE, RETURN_HOME, LocalView, Proposal, Scalar, Site
 
+PER_MM = 32
+"""Parts of a millimetre: enough to write the number of a slot behind a length."""
 GROUP_REACH = 3
 """Whether a cell is a grouped frontier depends on the cells up to this far away."""
 
@@ -104,9 +108,26 @@ def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> P
     Plainly that is on the last hop; a far-sighted robot does it as soon as the frontier is in range. Of equally long
     ways the one with the nearer next stop is taken: the robot thinks again sooner.
     """
-    sites, reach = view.visits.shape[0], disc(config.utility_radius_cells).reach
-    to_goal_mm = shortest_paths(config, view.graph.edge, from_sites(site_mask(sites, goal.site)))
+    to_goal_mm = shortest_paths(config, view.graph.edge, from_sites(site_mask(view.visits.shape[0], goal.site)))
     costs = hop_costs(config, view.graph.edge, to_goal_mm, view.site) + jnp.asarray(nearer_stop_first_mm(config))
+    slot: Scalar = jnp.argmin(jnp.where(view.candidates.mask, costs, 2 * FAR_MM)).astype(jnp.int32)
+    choice = jnp.where(goal.cell[0] >= 0, slot * config.headings_per_node, RETURN_HOME).astype(jnp.int32)
+    return by_slot(config, -costs.astype(jnp.float32), gazes(config, view, goal, far_sighted), choice)
+
+
+def first_slots(config: Config, view: LocalView) -> Int32[Array, "S S"]:
+    """The slot of the first hop of `towards`, for goals at all sites at once: it travels along with the distances."""
+    lengths_mm = slot_lengths_mm(config) + nearer_stop_first_mm(config)
+    admitted = view.candidates.mask & view.graph.edge[:, view.site[0], view.site[1]]
+    first = jnp.where(admitted, jnp.asarray(PER_MM * lengths_mm + np.arange(SLOTS)).astype(jnp.int32), FAR_MM)
+    there = jnp.where(admitted[:, None], view.site[None] + jnp.asarray(SLOT_OFFSETS), 0)
+    start = jnp.full(view.visits.shape, FAR_MM, jnp.int32).at[there[:, 0], there[:, 1]].min(first)
+    return shortest_paths(config, view.graph.edge, start, PER_MM) % PER_MM
+
+
+def gazes(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> Int32[Array, "K"]:
+    """Where a robot on its way to a goal looks from each slot, in degrees."""
+    reach = disc(config.utility_radius_cells).reach
     along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
     there = view.site[None] + jnp.asarray(SLOT_OFFSETS)
     offset = goal.cell[None] - site_cell(config, there)
@@ -116,6 +137,4 @@ def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> P
     looks = (there == goal.site[None]).all(axis=-1)
     if far_sighted:
         looks |= (jnp.abs(offset) <= reach).all(axis=-1)
-    slot: Scalar = jnp.argmin(jnp.where(view.candidates.mask, costs, 2 * FAR_MM)).astype(jnp.int32)
-    choice = jnp.where(goal.cell[0] >= 0, slot * config.headings_per_node, RETURN_HOME).astype(jnp.int32)
-    return by_slot(config, -costs.astype(jnp.float32), jnp.where(looks, gaze, along), choice)
+    return jnp.where(looks, gaze, along)
