@@ -49,15 +49,16 @@ def train(
 
     settings: Any = PRESETS[check_name("--preset", preset, PRESETS)]
     run: Any = RunSettings(minutes=minutes)
-    compute: Any = default_compute(settings.sac.batch)
-    for assignment in set_ or []:
-        name, _, text = assignment.partition("=")
+    changes = [(assignment, *assignment.partition("=")[::2]) for assignment in set_ or []]
+    for assignment, name, text in changes:
         if name.startswith("run."):
             run = with_setting(run, name.removeprefix("run."), text, assignment)
-        elif name.startswith("compute."):
-            compute = with_setting(compute, name.removeprefix("compute."), text, assignment)
-        else:
+        elif not name.startswith("compute."):
             settings = with_setting(settings, name, text, assignment)
+    compute: Any = default_compute(settings.sac.batch)
+    for assignment, name, text in changes:
+        if name.startswith("compute."):
+            compute = with_setting(compute, name.removeprefix("compute."), text, assignment)
     if parent is not None:
         read_card(parent, "actor")  # complains now, not after a minute of preparations
     make_folder("--out", out)

@@ -1,5 +1,6 @@
 """The policy: from what one robot knows to a probability for each waypoint and heading."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -27,6 +28,8 @@ from decmarvel.learning.networks import (
 from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
 from decmarvel.learning.options import GoalTrust, Trust, before_learning
 from decmarvel.types import Key, LocalView
+
+Decide: TypeAlias = Callable[..., Float32[Array, "*n K H"]]
 
 IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
@@ -66,6 +69,13 @@ def masked_log_softmax(logits: Float32[Array, "K H"], mask: Bool[Array, "K H"]) 
     return jnp.where(mask, jax.nn.log_softmax(logits, axis=(0, 1)), IMPOSSIBLE)
 
 
+def of_all(decide: Decide, situation: Situation) -> Decide:
+    """From the policy of one robot to that of all robots in a situation, however many axes they have."""
+    for _ in range(situation.team_size.ndim):
+        decide = jax.vmap(decide)
+    return decide
+
+
 class Actor(eqx.Module):
     """The decentralised actor. It reads one robot's own nodes and situation, nothing else."""
 
@@ -95,9 +105,7 @@ class Actor(eqx.Module):
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
         """Eq. 1: the log-probability of each action, of one robot or many."""
-        decide = partial(self.decide, compute=compute)
-        for _ in nodes.mask.shape[:-1]:
-            decide = jax.vmap(decide)
+        decide = of_all(partial(self.decide, compute=compute), situation)
         read = with_bearings(nodes, situation) if self.config.identity else nodes
         return decide(nodes, self.graph(read, compute), situation)
 
@@ -139,10 +147,7 @@ class OptionActor(eqx.Module):
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
         """The log-probability of each action, of one robot or many."""
-        decide = self.decide
-        for _ in nodes.mask.shape[:-1]:
-            decide = jax.vmap(decide)
-        return decide(nodes, situation)
+        return of_all(self.decide, situation)(nodes, situation)
 
     def decide(self, nodes: Nodes, situation: Situation) -> Float32[Array, "K H"]:
         """The policy of one robot. Without any option all valid actions are alike."""
@@ -155,7 +160,7 @@ class OptionActor(eqx.Module):
         def decide(situation: Situation) -> Float32[Array, "K H"]:
             return masked_log_softmax(before_learning(situation), situation.action_mask)
 
-        return (jax.vmap(decide) if situation.team_size.ndim else decide)(situation)
+        return of_all(decide, situation)(situation)
 
 
 AnyActor: TypeAlias = Actor | OptionActor

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from decmarvel.config import Config
-from decmarvel.learning.actor import Actor, AnyActor, advised, new_actor
+from decmarvel.learning.actor import AnyActor, OptionActor, advised, new_actor
 from decmarvel.learning.networks import PLAIN, Compute
 from decmarvel.learning.nodes import bucket_for, compact, situation
 from decmarvel.learning.weights import Card, load_weights, read_card
@@ -39,11 +39,12 @@ class LearnedPlanner(Planner):
         observation = observe(config, view)
         everything = compact(observation, observation.node_mask.size)
         known = advised(self.actor, config, view, everything, situation(observation))
-        encoded = compact(observation, bucket_for(observation.node_mask.shape[0]))
-        score = self.actor(encoded if isinstance(self.actor, Actor) else everything, known, self.compute)
+        only_weighs = isinstance(self.actor, OptionActor)
+        nodes = everything if only_weighs else compact(observation, bucket_for(observation.node_mask.shape[0]))
+        score = self.actor(nodes, known, self.compute)
         flat = score.reshape(-1)
         choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
-        if not isinstance(self.actor, Actor):  # without an option there is nothing left to do
+        if only_weighs:  # without an option there is nothing left to do
             choice = jnp.where((known.advice.action >= 0).any(), choice, RETURN_HOME)
         return Proposal(score, observation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
 
