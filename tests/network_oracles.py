@@ -177,26 +177,12 @@ def cross(p, rho, tokens):
     return rho + linear(p, "cross.attention.output", look(p, "cross.attention", query, keys, values, gated=False))
 
 
-def trust(p, zeta, z, advice):
-    """With the extension `advice`: what each action has from the options that begin with it; -1 is no option."""
-    chance = np.zeros((25, 3))
-    cheapest = min((cost for action, cost in zip(advice.action, advice.cost_m, strict=True) if action >= 0), default=0)
-    for action, site, cost_m in zip(advice.action, advice.site, advice.cost_m, strict=True):
-        if action >= 0:
-            more = cost_m - cheapest
-            goal = z.get(tuple(int(v) for v in site), np.zeros(128))
-            hidden = relu(linear(p, "trust.hidden", np.concatenate([goal, zeta, [more / 20]])))
-            worth = linear(p, "trust.value", hidden)[0] - p["trust.per_m"][0] * more
-            chance[action // 3, action % 3] += math.exp(8 + worth)
-    return np.log(1 + chance)
-
-
-def point(p, zeta, rho, mask, prior):
+def point(p, zeta, rho, mask):
     """Step 10, Eq. 12."""
     query, logits = linear(p, "pointer.query", zeta), {}
     for index in np.ndindex(mask.shape):
         if mask[index]:
-            logits[index] = query @ linear(p, "pointer.key", rho[index]) / math.sqrt(128) + prior[index]
+            logits[index] = query @ linear(p, "pointer.key", rho[index]) / math.sqrt(128)
     return log_probabilities(logits, mask)
 
 
@@ -250,7 +236,7 @@ def hunch(p, observation, sites):
 
 
 def option_policy(p, observation, advice):
-    """Without an encoder: log-probabilities (25, 3) of an actor that weighs options; -1 is none."""
+    """With the extension `advice`: log-probabilities (25, 3) of an actor that weighs options; -1 is none."""
     nodes = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
     stale = {site: 1 / (1 + math.exp(-logit)) for site, logit in hunch(p, observation, nodes).items()}
     open_nodes = [site for site in nodes if observation.ways.open_cm[site] < 65535]
@@ -286,6 +272,7 @@ def option_policy(p, observation, advice):
             total(around, lambda q: 1 - q) / 10,
             total(near, lambda q: q) / 5,
             min(others, default=100.0) / 50,
+            advice.shows[number] / 500,
             total(open_nodes, lambda q: 1 - q) / 20,
             total(open_nodes, lambda q: q) / 20,
             len(nodes) / 250,
@@ -303,7 +290,7 @@ def option_policy(p, observation, advice):
     return log_probabilities({i: math.log(chance[i]) for i in np.ndindex(mask.shape) if mask[i]}, mask)
 
 
-def actor(p, observation, bucket, identity=False, advice=None):
+def actor(p, observation, bucket, identity=False):
     """What each step makes, by name; "policy" are the log-probabilities (25, 3)."""
     here = tuple(int(v) for v in observation.site)
     sites = kept_sites(observation.node_mask, here, bucket)
@@ -321,8 +308,7 @@ def actor(p, observation, bucket, identity=False, advice=None):
     zeta = context(p, z[here], observation, identity)
     rho = actions(p, observation, z)
     crossed = np.array([[cross(p, one, list(fused.values())) for one in row] for row in rho])
-    heard = trust(p, zeta, z, advice) if advice is not None else np.zeros((25, 3))
-    policy = point(p, zeta, crossed, observation.action_mask, heard)
+    policy = point(p, zeta, crossed, observation.action_mask)
     names = ("graph", "tokens", "fusion", "context", "action", "cross", "policy")
     return dict(zip(names, (z, tau, fused, zeta, rho, crossed, policy), strict=True))
 

@@ -1,4 +1,7 @@
-"""Advice against a second version: what a sector-frontier planner without a memory could do."""
+"""Advice against a second version: what a sector-frontier planner without a memory could do, and where it looks.
+
+How much each heading shows is `shown`'s to say, which has an oracle of its own (test_sweep.py).
+"""
 
 import dataclasses
 import math
@@ -11,8 +14,9 @@ import numpy as np
 import planner_oracles as slow
 from cases import SMALL
 from decmarvel.environment import views
-from decmarvel.learning.advice import advise
+from decmarvel.learning.advice import advise, telling
 from decmarvel.learning.nodes import Advice
+from decmarvel.planners.sweep import shown
 from decmarvel.types import EXPLORING, LocalView
 from planner_oracles import Mind, Offer
 from test_planners import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, mind_of, mission, of, view_of
@@ -21,6 +25,12 @@ SECTOR_M, STALE_M, APART_M, OPTIONS = 20, 80, 8.0, 6
 NO_OPTION = -1
 
 ask = jax.jit(advise, static_argnums=0)
+
+
+@jax.jit
+def shown_everywhere(view):
+    """For all slots and their candidate headings."""
+    return shown(SMALL, view, jnp.arange(25, dtype=jnp.int32))
 
 
 def draw_known(seed: int, sites: int) -> np.ndarray:
@@ -38,26 +48,31 @@ def all_offers(mind: Mind, known: np.ndarray) -> list[Offer]:
     return found
 
 
-def nearest_heading(offered: list[int], wanted: int) -> int:
-    """The first of those that are the fewest whole steps of 30 degrees away."""
-    best, best_steps = 0, 12
+def most_telling(shows: list[int], offered: list[int], wanted: int) -> int:
+    """The first of those that show most and, among these, are the fewest whole steps of 30 degrees away."""
+    best, best_steps = None, 12
     for index, heading in enumerate(offered):
         away = (heading - wanted) % 360
         steps = min(away, 360 - away) // 30
-        if steps < best_steps:
+        if best is None or shows[index] > shows[best] or (shows[index] == shows[best] and steps < best_steps):
             best, best_steps = index, steps
+    assert best is not None
     return best
 
 
-def option(mind: Mind, heading_bin: np.ndarray, offer: Offer | None) -> tuple[int, tuple[int, int]]:
-    """The candidate with which a far-sighted robot sets out for an offer, and the node that it goes to."""
+def option(
+    mind: Mind, heading_bin: np.ndarray, shows: np.ndarray, offer: Offer | None
+) -> tuple[int, tuple[int, int], int]:
+    """The candidate with which a far-sighted robot sets out for an offer, the node that it goes to, what it shows."""
     if offer is None:
-        return NO_OPTION, (-1, -1)
+        return NO_OPTION, (-1, -1), 0
     goal = slow.goal_of(mind, offer, far_sighted=True)
     pursuit = slow.pursue(mind, goal, far_sighted=True)
     offered = [int(towards) * mind.config.degrees_per_bin for towards in heading_bin[pursuit.slot]]
     site = (int(goal.viewpoint[0]), int(goal.viewpoint[1]))
-    return 3 * pursuit.slot + nearest_heading(offered, pursuit.headings[pursuit.slot]), site
+    there = shows[pursuit.slot].tolist()
+    heading = most_telling(there, offered, pursuit.headings[pursuit.slot])
+    return 3 * pursuit.slot + heading, site, there[heading]
 
 
 def apart(mind: Mind, one: Offer, two: Offer) -> bool:
@@ -65,15 +80,17 @@ def apart(mind: Mind, one: Offer, two: Offer) -> bool:
     return cells >= APART_M / mind.config.cell_m
 
 
-def check(mind: Mind, heading_bin: np.ndarray, known: np.ndarray, got: Advice) -> tuple[list[int], int]:
+def check(
+    mind: Mind, heading_bin: np.ndarray, shows: np.ndarray, known: np.ndarray, got: Advice
+) -> tuple[list[int], int]:
     """The actions of all options, and how many of them others would do as well that cost the same up to rounding."""
     left, actions, different = all_offers(mind, known), [], 0
-    for action, site, cost_m in zip(got.action.tolist(), got.site.tolist(), got.cost_m.tolist(), strict=True):
-        said, taken = (action, tuple(site)), slow.cheapest(left)
-        if said != option(mind, heading_bin, taken):
+    for action, site, cost_m, seen in zip(*(part.tolist() for part in parts(got)), strict=True):
+        said, taken = (action, tuple(site), seen), slow.cheapest(left)
+        if said != option(mind, heading_bin, shows, taken):
             assert taken is not None
             close = [offer for offer in left if offer.cost <= taken.cost + max(10, CLOSE * taken.cost)]
-            taken = next(offer for offer in close if option(mind, heading_bin, offer) == said)
+            taken = next(offer for offer in close if option(mind, heading_bin, shows, offer) == said)
             different += 1
         actions.append(action)
         if taken is None:
@@ -82,6 +99,10 @@ def check(mind: Mind, heading_bin: np.ndarray, known: np.ndarray, got: Advice) -
             assert abs(1000 * cost_m - taken.cost) <= max(10, CLOSE * taken.cost)
             left = [offer for offer in left if apart(mind, offer, taken)]
     return actions, different
+
+
+def parts(advice: Advice) -> tuple[np.ndarray, ...]:
+    return advice.action, advice.site, advice.cost_m, advice.shows
 
 
 def with_headings(view: LocalView, seed: int) -> LocalView:
@@ -99,8 +120,9 @@ def test_advice_equals_oracle():
         view = with_headings(view_of(mind), seed)
         known = draw_known(seed, len(view.visits))
         got = jax.device_get(ask(SMALL, view, known))
-        assert got.action.dtype == got.site.dtype == np.int32
-        actions, off = check(mind, np.asarray(view.candidates.heading_bin), known, got)
+        assert got.action.dtype == got.site.dtype == got.shows.dtype == np.int32
+        shows = np.asarray(shown_everywhere(view))
+        actions, off = check(mind, np.asarray(view.candidates.heading_bin), shows, known, got)
         different, checked = different + off, checked + len(actions)
         later += sum(action % 3 > 0 for action in actions if action >= 0)
         counts.append(sum(action >= 0 for action in actions))
@@ -114,7 +136,8 @@ def test_advice_equals_oracle():
 @jax.jit
 def told(state, known):
     seen = views(SMALL, state)
-    return seen.candidates, jax.vmap(lambda view: advise(SMALL, view, known))(seen)
+    advice = jax.vmap(lambda view: advise(SMALL, view, known))(seen)
+    return seen.candidates, jax.vmap(shown_everywhere)(seen), advice
 
 
 def test_advice_along_missions_equals_oracle():
@@ -123,13 +146,14 @@ def test_advice_along_missions_equals_oracle():
     for seed in (0, 1, 3, 4):
         for before, *_ in mission(SMALL, "sector", seed, 8):
             known = draw_known(seed, before.state.robots.visits.shape[-1])
-            candidates, advice = jax.device_get(told(before.state, known))
+            candidates, shows, advice = jax.device_get(told(before.state, known))
             robots = jax.device_get(before.state.robots)
             for number in range(ROBOTS):
                 if robots.mode[number] != EXPLORING:
                     continue
                 mind = mind_of(SMALL, robots, number)
-                actions, off = check(mind, of(candidates, number).heading_bin, known, of(advice, number))
+                bins, own = of(candidates, number).heading_bin, of(advice, number)
+                actions, off = check(mind, bins, shows[number], known, own)
                 different, checked = different + off, checked + len(actions)
                 several += sum(action >= 0 for action in actions) > 1
                 later += sum(action % 3 > 0 for action in actions if action >= 0)
@@ -140,27 +164,16 @@ def test_advice_along_missions_equals_oracle():
     assert later > 20
 
 
-def test_headings_alike_are_taken_in_their_order():
-    """By hand: how far three headings are from the wanted one, and which of them it is."""
-    tried = 0
-    for mind in (draw_mind(SMALL, seed) for seed in range(1, 40)):
-        known = np.zeros((len(mind.here), len(mind.here)), np.float32)
-        goal = slow.goal_of(mind, slow.cheapest(all_offers(mind, known)), far_sighted=True)
-        pursuit = slow.pursue(mind, goal, far_sighted=True)
-        if pursuit.slot is None or pursuit.headings[pursuit.slot] % 10 or tried == 5:
-            continue
-        wanted, view, tried = pursuit.headings[pursuit.slot] // 10, view_of(mind), tried + 1
-        for away, index in (
-            ((9, 0, 18), 1),
-            ((2, 0, -1), 0),  # alike: less than a step away
-            ((3, 2, 0), 1),  # three bins are a whole step
-            ((-3, 0, -2), 1),
-            ((18, -9, 9), 1),
-            ((6, -5, 3), 1),
-            ((12, -12, 11), 2),
-            ((3, 3, 3), 0),
-        ):
-            bins = view.candidates.heading_bin.at[pursuit.slot].set((wanted + jnp.array(away, jnp.int32)) % 36)
-            said = ask(SMALL, eqx.tree_at(lambda v: v.candidates.heading_bin, view, bins), known)
-            assert int(said.action[0]) == 3 * pursuit.slot + index, (wanted, away)
-    assert tried == 5
+def test_where_to_look_by_hand():
+    """What shows most wins, however far away; among equals the nearest, in steps of 30 degrees; then the first."""
+    bins = jax.jit(lambda shows, away: telling(SMALL, shows, (17 + away) % 36, jnp.array(170, jnp.int32)))
+    for shows, away, index in (
+        ((5, 6, 5), (0, 18, 1), 1),
+        ((7, 7, 7), (9, 0, 18), 1),
+        ((0, 0, 0), (2, 0, -1), 0),  # alike: less than a step away
+        ((3, 3, 3), (3, 2, 0), 1),  # three bins are a whole step
+        ((3, 3, 3), (-3, 0, -2), 1),
+        ((9, 3, 9), (12, -12, 11), 2),
+        ((4, 4, 4), (3, 3, 3), 0),
+    ):
+        assert int(bins(jnp.array(shows, jnp.int32), jnp.array(away, jnp.int32))) == index, (shows, away)

@@ -32,8 +32,8 @@ from decmarvel.types import EXPLORING, RETURNING
 NEVER = 2**30
 ROBOTS = 4
 TERMS = tuple(term.name for term in fields(RewardTerms))
-ALL_TERMS = RewardSettings(fov=0.7, removed=1 / 39, step=-0.5, hurry=-0.25)
-"""The paper's, and those of its predecessor."""
+ALL_TERMS = RewardSettings(fov=0.7, removed=1 / 39, step=-0.5, hurry=-0.25, covered=0.8)
+"""The paper's, those of its predecessor, and ours."""
 
 
 # Reward
@@ -143,7 +143,7 @@ def expected_terms(name):
             own_crossing = not own_done[robot] and 100 * own_covered >= 99 * free.sum()
             own_done[robot] = own_done[robot] or own_crossing
             if move.mode[robot] != EXPLORING:
-                rows.append([0.0] * 10)
+                rows.append([0.0] * 11)
                 continue
             target, heading = tuple(move.target[robot].tolist()), int(move.heading[robot])
             fov = frontiers_in_view(before.robots.belief[robot], target, heading) / 26
@@ -155,7 +155,8 @@ def expected_terms(name):
             repeat = -0.05 * max(low_gains[robot] - 1, 0)
             bonuses = 5.0 * crossing, 2.5 * own_crossing
             flown = math.ceil(SMALL.spacing_mm * math.hypot(dy, dx)) / SMALL.spacing_mm
-            rows.append([0.7 * fov, team, align, trail, repeat, *bonuses, removed, -0.5, hurry * flown])
+            news = ((after.robots.belief[robot] == oracles.FREE) & (merged == oracles.UNKNOWN)).sum() / 100
+            rows.append([0.7 * fov, team, align, trail, repeat, *bonuses, removed, -0.5, hurry * flown, 0.8 * news])
         yield np.array(rows)
 
 
@@ -476,6 +477,7 @@ ADVICE = Advice(
     jnp.array([74, 5, 0, -1, -1, -1], jnp.int32),
     jnp.array([[3, 4], [0, 9], [5, 5], [-1, -1], [-1, -1], [-1, -1]], jnp.int32),
     jnp.array([0.123, 20.5, 300.25, 0, 0, 0], jnp.float32),
+    jnp.array([0, 1, 2601, 0, 0, 0], jnp.int32),
 )
 
 

@@ -14,7 +14,6 @@ import oracles
 from cases import SITES, SMALL, draw_case
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, views
-from decmarvel.learning import TrainingError
 from decmarvel.learning.actor import IMPOSSIBLE, Actor, OptionActor, new_actor
 from decmarvel.learning.advice import advise
 from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
@@ -95,8 +94,8 @@ def stirred(network, seed):
 
 
 @cache
-def actor(identity=False, advice=False):
-    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity, advice=advice)), 1)
+def actor(identity=False):
+    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity)), 1)
 
 
 @cache
@@ -105,7 +104,7 @@ def option_actor():
 
 
 def fresh():
-    return OptionActor(jax.random.key(0), dataclasses.replace(TINY, advice=True, encoder=False))
+    return OptionActor(jax.random.key(0), dataclasses.replace(TINY, advice=True))
 
 
 @cache
@@ -358,8 +357,7 @@ def test_nobody_seen_adds_zero():
     def without(network):
         z = network.graph(nodes)
         rho = network.action(nodes, z, where)
-        nothing = jnp.zeros(where.action_mask.shape)
-        return network.pointer(network.context(nodes, z, where), rho, where.action_mask, nothing)
+        return network.pointer(network.context(nodes, z, where), rho, where.action_mask)
 
     close(apply(actor(), nodes, where), without(actor()), 1e-5)
 
@@ -409,7 +407,12 @@ def draw_advice(nodes, where, seed):
     action = [agreed, int(rng.integers(75)), agreed, other, -1, -1]
     site = [*rng.choice(known, 3).tolist(), [99, 99], [-1, -1], [-1, -1]]
     cost_m = [*np.sort(rng.uniform(10, 30, 4)), 0, 0]
-    return Advice(jnp.array(action, jnp.int32), jnp.array(site, jnp.int32), jnp.array(cost_m, jnp.float32))
+    shows = [*rng.integers(0, 900, 4), 0, 0]
+    return Advice(*(jnp.array(part, jnp.int32) for part in (action, site)), single(cost_m), jnp.array(shows, jnp.int32))
+
+
+def single(values):
+    return jnp.array(values, jnp.float32)
 
 
 def advised(where, advice):
@@ -421,25 +424,21 @@ def test_a_situation_is_without_advice_at_first():
     assert situation(observation).advice.action.tolist() == [-1] * OPTIONS
 
 
-@pytest.mark.parametrize("encoder", [True, False])
-def test_actor_with_advice_equals_oracle(encoder):
-    """Options that begin alike add up; it matters where a goal is and what it costs."""
-    network = actor(identity=True, advice=True) if encoder else option_actor()
+def test_actor_with_advice_equals_oracle():
+    """Options that begin alike add up; it matters where a goal is, what it costs and what the way there shows."""
+    network = option_actor()
     p, effects = parameters(network), []
     for seed in SEEDS:
         for turn, (_, observation, _) in enumerate(one_each(seed)):
             nodes, where = pack(observation, ALL)
             advice = draw_advice(nodes, where, [seed, turn])
             found = apply(network, nodes, advised(where, advice))
-            told = plain(observation), jax.device_get(advice)
-            if encoder:
-                close(found, network_oracles.actor(p, told[0], ALL, identity=True, advice=told[1])["policy"])
-            else:
-                close(found, network_oracles.option_policy(p, *told))
+            close(found, network_oracles.option_policy(p, plain(observation), jax.device_get(advice)))
             if where.action_mask.sum() > 9 and nodes.mask.sum() > 3:
                 moved = dataclasses.replace(advice, site=jnp.roll(advice.site, 1, axis=0))
                 dearer = dataclasses.replace(advice, cost_m=advice.cost_m.at[0].add(9.0))
-                for other in (where, advised(where, moved), advised(where, dearer)):
+                telling = dataclasses.replace(advice, shows=advice.shows.at[0].add(300))
+                for other in (where, *(advised(where, change) for change in (moved, dearer, telling))):
                     effects.append(float(jnp.abs(apply(network, nodes, other) - found).max()))
     assert len(effects) >= 8
     assert min(effects) > 1e-4
@@ -470,7 +469,8 @@ def test_a_new_actor_does_what_is_cheapest(seed):
             advice = Advice(
                 jnp.array(valid[[0, 1, 2, 3, -2, -1]], jnp.int32),
                 jnp.tile(where.site, (OPTIONS, 1)),
-                jnp.array(cost_m, jnp.float32),
+                single(cost_m),
+                jnp.zeros(OPTIONS, jnp.int32),
             )
             found = np.exp(apply(fresh(), nodes, advised(where, advice))).reshape(-1)
             assert found[valid[best]] > 0.9
@@ -511,19 +511,15 @@ def test_hunch_equals_oracle(seed):
 
 def test_advice_is_for_the_actor():
     """Critics are the same with and without; a new actor trusts its adviser, who knows nothing yet."""
-    critic, plain_actor = Critic(jax.random.key(0), TINY), named_arrays(new_actor(jax.random.key(0), TINY))
-    for encoder in (True, False):
-        config = dataclasses.replace(TINY, advice=True, encoder=encoder)
-        for one, two in zip(*map(jax.tree.leaves, (critic, Critic(jax.random.key(0), config))), strict=True):
-            np.testing.assert_array_equal(one, two)
-        arrays = named_arrays(new_actor(jax.random.key(0), config))
-        assert not arrays["adviser.hunch.last.weight"].any(), "it holds everything for as likely as not"
-        assert not arrays["trust.value.weight"].any(), "only costs count"
-        assert arrays["trust.per_m"].tolist() == pytest.approx([0.4])
-        kept = {name for name in arrays if not name.startswith(("adviser", "trust"))}
-        assert kept == (set(plain_actor) if encoder else set())
-    with pytest.raises(TrainingError, match="encoder=false needs advice=true"):
-        dataclasses.replace(TINY, encoder=False)
+    config = dataclasses.replace(TINY, advice=True)
+    with_advice, without = (Critic(jax.random.key(0), each) for each in (config, TINY))
+    for one, other in zip(*map(jax.tree.leaves, (with_advice, without)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    arrays = named_arrays(new_actor(jax.random.key(0), config))
+    assert not arrays["adviser.hunch.last.weight"].any(), "it holds everything for as likely as not"
+    assert not arrays["trust.value.weight"].any(), "only costs count"
+    assert arrays["trust.per_m"].tolist() == pytest.approx([0.4])
+    assert all(name.startswith(("adviser", "trust")) for name in arrays), "it reads no graph"
 
 
 def test_trust_is_learned_where_there_is_advice():

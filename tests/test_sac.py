@@ -19,7 +19,7 @@ from decmarvel.cli.train import with_setting
 from decmarvel.learning import TrainingError, sac
 from decmarvel.learning.actor import IMPOSSIBLE
 from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, read_about, save_state
-from decmarvel.learning.collect import CollectSettings, Maps
+from decmarvel.learning.collect import CollectSettings, Maps, succeeded
 from decmarvel.learning.curriculum import CurriculumSettings
 from decmarvel.learning.evaluate import EvaluationSettings
 from decmarvel.learning.hunch import Hunch
@@ -51,7 +51,7 @@ update = jax.jit(sac.update, static_argnums=(0, 3))
 fresh = jax.jit(sac.begin, static_argnums=(0, 1))
 prepared = jax.jit(prepare, static_argnums=(0, 1, 4))
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
-ADVISED = dataclasses.replace(TINY, identity=True, advice=True, encoder=False)
+ADVISED = dataclasses.replace(TINY, identity=True, advice=True)
 SETTINGS = TrainSettings(
     capacity=600,
     first_rows=40,
@@ -115,16 +115,40 @@ def drawn():
     return draw(jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0])))
 
 
+TO_SUCCESS = dataclasses.replace(
+    SETTINGS, network=ADVISED, collect=dataclasses.replace(SETTINGS.collect, past_success=False)
+)
+
+
+@cache
+def flown_to_success():
+    """Without learning: missions of a network with an adviser that end at 99%, and all that was gathered."""
+    training = with_own(prepared(SMALL, TO_SUCCESS, maps(), jax.random.key(3), 1), lambda leaf: leaf[0])
+    go_on = jax.jit(lambda training: fly(SMALL, TO_SUCCESS, PLAIN, maps(), training))
+    gathered = []
+    for _ in range(8):
+        training, found = go_on(training)
+        gathered.append(jax.device_get(found))
+    return training, gathered
+
+
 @cache
 def drawn_with_advice():
-    """The same of a network with an adviser."""
-    settings = dataclasses.replace(SETTINGS, network=ADVISED)
-    training = with_own(prepared(SMALL, settings, maps(), jax.random.key(3), 1), lambda leaf: leaf[0])
-    go_on = jax.jit(lambda training: fly(SMALL, settings, PLAIN, maps(), training)[0])
-    for _ in range(8):
-        training = go_on(training)
-    draw = jax.jit(lambda t: make_batch(SMALL, settings, maps(), t.replay, t.spread, jax.random.key(1), 32))
-    return draw(training)
+    """A batch of theirs."""
+    draw = jax.jit(lambda t: make_batch(SMALL, TO_SUCCESS, maps(), t.replay, t.spread, jax.random.key(1), 32))
+    return draw(flown_to_success()[0])
+
+
+def test_missions_can_end_at_success():
+    """Nothing is remembered of what would come after, and the curriculum hears of it, though nobody is home."""
+    training, gathered = flown_to_success()
+    won = sum(int(each.success) for each in gathered)
+    assert won > 0
+    assert not training.replay.post.any()
+    assert not succeeded(training.air.state).any(), "others have taken off in their place"
+    assert training.curriculum.episodes == sum(int(each.finished) for each in gathered)
+    assert training.curriculum.recent.sum() > 0
+    assert run(12)[0].replay.post.any(), "others go on"
 
 
 def test_advice_and_news_are_remembered_for_who_has_an_adviser():
@@ -134,6 +158,8 @@ def test_advice_and_news_are_remembered_for_who_has_an_adviser():
     assert there.sum() > 20
     assert (there[:, :-1] >= there[:, 1:]).all()
     assert (jnp.diff(one.situation.advice.cost_m, axis=1)[there[:, 1:]] >= 0).all()
+    assert (one.situation.advice.shows[there] > 0).mean() > 0.5
+    assert not one.situation.advice.shows[~there].any()
     assert 0.05 < one.stale[one.nodes.mask].mean() < 0.95
     assert not one.stale[~one.nodes.mask].any()
     assert not (none.situation.advice.action >= 0).any()
@@ -540,8 +566,8 @@ def test_every_ablation_changes_one_thing():
     assert (paper.steps, paper.post_share, paper.polyak_rate, paper.entropy_share) == (1, 0.5, 0.003, 0.5)
     ours = changed.pop("advised")
     assert not any(name.startswith("curriculum") or name == "privilege" for name in ours)
-    assert {name for name in ours if name.startswith("collect")} == {"collect.team_sizes"}
-    assert {"network.identity", "network.advice", "sac.clip", "rewards.hurry"} <= set(ours)
+    assert {name for name in ours if name.startswith("collect")} == {"collect.team_sizes", "collect.past_success"}
+    assert {"network.identity", "network.advice", "sac.clip", "rewards.hurry", "rewards.covered"} <= set(ours)
     predecessor = {name.split(".")[0] for name in changed.pop("marvel")}
     assert predecessor == {"privilege", "rewards", "curriculum", "sac", "network"}
     assert changed == {

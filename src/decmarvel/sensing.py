@@ -41,25 +41,30 @@ def scan(config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"]) -> B
     return to_patch(view, line_of_sight(view, see_through[..., None])[..., 0], centre=True)
 
 
+def in_view(config: Config, pointing_hundredths: Scalar) -> Bool[Array, "side side"]:
+    """The directions that a camera sees which points that way, as a patch centred on it; its own cell always."""
+    reach = sensor_disc(config).reach
+    dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    difference = (jnp.asarray(direction_hundredths(dy, dx)) - pointing_hundredths + 18000) % 36000 - 18000
+    return (jnp.abs(difference) <= 50 * config.fov_deg) | jnp.asarray((dy == 0) & (dx == 0))
+
+
 def footprint(
     config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"], heading: Scalar, key: Key
 ) -> Bool[Array, "side side"]:
     """The part of a scan that lies in the camera's field of view. `key` matters only where the noise model is on."""
-    view = sensor_disc(config)
-    dy, dx = np.mgrid[-view.reach : view.reach + 1, -view.reach : view.reach + 1]
-    direction = jnp.asarray(direction_hundredths(dy, dx))
-    pointing = 100 * heading
-    noise = config.noise
+    pointing, noise = 100 * heading, config.noise
     key_pointing, key_range = jax.random.split(key)
     if noise.pointing_sd_deg:
         pointing += jnp.round(100 * noise.pointing_sd_deg * jax.random.normal(key_pointing)).astype(jnp.int32)
-    difference = (direction - pointing + 18000) % 36000 - 18000
-    in_view = jnp.abs(difference) <= 50 * config.fov_deg
+    seen = scan(config, free, cell) & in_view(config, pointing)
     if noise.range_sd_m:
+        reach = sensor_disc(config).reach
+        dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1]
         reach_m = config.sensor_range_m - jnp.abs(noise.range_sd_m * jax.random.normal(key_range))
-        in_view &= jnp.asarray(np.hypot(dy, dx) * config.cell_m, jnp.float32) <= reach_m
-    in_view |= jnp.asarray((dy == 0) & (dx == 0))
-    return scan(config, free, cell) & in_view
+        near = jnp.asarray(np.hypot(dy, dx) * config.cell_m, jnp.float32) <= reach_m
+        seen &= near | jnp.asarray((dy == 0) & (dx == 0))
+    return seen
 
 
 def limited_turn(config: Config, heading: Scalar, wanted: Scalar, length_mm: Scalar) -> Scalar:

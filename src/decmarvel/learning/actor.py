@@ -26,7 +26,7 @@ from decmarvel.learning.networks import (
     with_bearings,
 )
 from decmarvel.learning.nodes import Nodes, Situation, places, rows_at
-from decmarvel.learning.options import GoalTrust, Trust, before_learning
+from decmarvel.learning.options import Trust, before_learning
 from decmarvel.types import Key, LocalView
 
 Decide: TypeAlias = Callable[..., Float32[Array, "*n K H"]]
@@ -49,18 +49,14 @@ class Pointer(eqx.Module):
         self.clip = config.clip
 
     def __call__(
-        self,
-        zeta: Float[Array, "D"],
-        rho: Float[Array, "K H D"],
-        mask: Bool[Array, "K H"],
-        prior: Float32[Array, "K H"],
+        self, zeta: Float[Array, "D"], rho: Float[Array, "K H D"], mask: Bool[Array, "K H"]
     ) -> Float32[Array, "K H"]:
-        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in. `prior` is for advice."""
+        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in."""
         zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
         logits = self.key(rho) @ self.query(zeta) / len(zeta) ** 0.5
         if self.clip:
             logits = self.clip * jnp.tanh(logits)
-        return masked_log_softmax(logits + prior, mask)
+        return masked_log_softmax(logits, mask)
 
 
 def masked_log_softmax(logits: Float32[Array, "K H"], mask: Bool[Array, "K H"]) -> Float32[Array, "K H"]:
@@ -86,8 +82,6 @@ class Actor(eqx.Module):
     action: ActionEncoder
     cross: CrossAttention | None
     pointer: Pointer
-    adviser: Adviser | None
-    trust: GoalTrust | None
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: NetworkConfig):
@@ -99,8 +93,6 @@ class Actor(eqx.Module):
         self.action = ActionEncoder(keys[4], config)
         self.cross = CrossAttention(keys[5], config) if config.trajectories else None
         self.pointer = Pointer(keys[6], config)
-        self.adviser = Adviser(jax.random.fold_in(key, 9)) if config.advice else None
-        self.trust = GoalTrust(jax.random.fold_in(key, 10), config.width) if config.advice else None
         self.config = config
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
@@ -119,10 +111,7 @@ class Actor(eqx.Module):
             looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
             rho = looked.reshape(rho.shape)
         zeta = self.context(nodes, z, situation)
-        prior = jnp.zeros(situation.action_mask.shape)
-        if self.trust is not None:
-            prior += self.trust(nodes, z, zeta, situation)
-        return self.pointer(zeta, rho, situation.action_mask, prior)
+        return self.pointer(zeta, rho, situation.action_mask)
 
     def fused_tokens(
         self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN
@@ -168,11 +157,11 @@ AnyActor: TypeAlias = Actor | OptionActor
 
 def new_actor(key: Key, config: NetworkConfig) -> AnyActor:
     """With fresh weights."""
-    return Actor(key, config) if config.encoder else OptionActor(key, config)
+    return OptionActor(key, config) if config.advice else Actor(key, config)
 
 
 def advised(actor: AnyActor, config: Config, view: LocalView, nodes: Nodes, situation: Situation) -> Situation:
     """The situation of one robot with advice, if its actor has an adviser."""
-    if actor.adviser is None:
+    if not isinstance(actor, OptionActor):
         return situation
     return eqx.tree_at(lambda s: s.advice, situation, actor.adviser(config, view, nodes, situation))

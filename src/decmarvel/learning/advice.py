@@ -1,6 +1,7 @@
 """Advice for the policy: what a frontier planner would do that prefers a sector of its own and, by a hunch, news.
 
 Not in the paper: for networks with the extension `advice`. A robot computes it from its own map, number and team size.
+Where to look on the way is no matter of taste: the heading that shows most is part of the advice.
 """
 
 import equinox as eqx
@@ -10,10 +11,12 @@ from jaxtyping import Array, Float32, Int32
 
 from decmarvel.budget import affordable
 from decmarvel.config import Config
+from decmarvel.geometry import wrap_degrees
 from decmarvel.learning.hunch import Hunch
 from decmarvel.learning.nodes import NO_OPTION, OPTIONS, Advice, Nodes, Situation, on_lattice
 from decmarvel.planners.frontier import cheapest_frontier, frontier_costs_mm, sector_cost_mm
 from decmarvel.planners.goal import distances_from_here, first_slots, gazes
+from decmarvel.planners.sweep import shown
 from decmarvel.sight import nearest_frontiers
 from decmarvel.types import FAR_MM, Key, LocalView, Scalar
 
@@ -53,26 +56,29 @@ def advise(config: Config, view: LocalView, known: Float32[Array, "S S"]) -> Adv
     cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
     first = first_slots(config, view)
 
-    def next_best(cost_mm: Int32[Array, "S S B"], _: None) -> tuple[Int32[Array, "S S B"], Advice]:
+    def next_best(cost_mm: Int32[Array, "S S B"], _: None) -> tuple[Int32[Array, "S S B"], tuple[Array, ...]]:
         goal = cheapest_frontier(config, view, here_mm, within_budget, cell, cost_mm, far_sighted=True)
         slot = first[goal.site[0], goal.site[1]]
-        action = nearest_candidate(config, view, slot, gazes(config, view, goal, far_sighted=True)[slot])
-        cells = cell - goal.cell[None, None, None]
-        away = (cells**2).sum(axis=-1) >= round((APART_M / config.cell_m) ** 2)
+        gaze = gazes(config, view, goal, far_sighted=True)[slot]
+        away = ((cell - goal.cell[None, None, None]) ** 2).sum(axis=-1) >= round((APART_M / config.cell_m) ** 2)
         found, cost_m = goal.cell[0] >= 0, cost_mm.min().astype(jnp.float32) / 1000
-        option = Advice(
-            jnp.where(found, action, NO_OPTION), jnp.where(found, goal.site, -1), jnp.where(found, cost_m, 0.0)
-        )
-        return jnp.where(away, cost_mm, FAR_MM), option
+        return jnp.where(away, cost_mm, FAR_MM), (found, slot, gaze, goal.site, cost_m)
 
-    return jax.lax.scan(next_best, cost_mm, None, length=OPTIONS)[1]
+    found, slot, gaze, site, cost_m = jax.lax.scan(next_best, cost_mm, None, length=OPTIONS)[1]
+    shows = shown(config, view, slot)
+    heading = jax.vmap(lambda *option: telling(config, *option))(shows, view.candidates.heading_bin[slot], gaze)
+    return Advice(
+        action=jnp.where(found, slot * config.headings_per_node + heading, NO_OPTION),
+        site=jnp.where(found[:, None], site, -1),
+        cost_m=jnp.where(found, cost_m, 0.0),
+        shows=jnp.where(found, shows.max(axis=1), 0),
+    )
 
 
-def nearest_candidate(config: Config, view: LocalView, slot: Scalar, degrees: Scalar) -> Scalar:
-    """The candidate most like a wish: its waypoint, and of the headings there the nearest.
+def telling(config: Config, shows: Int32[Array, "H"], heading_bin: Int32[Array, "H"], gaze: Scalar) -> Scalar:
+    """Of the headings at a waypoint the one with which the robot sees most that is new on its way there.
 
-    Headings at like distances are alike, so the first of them is taken, which shows most frontiers.
+    Among equals, the nearest to where the planner would look, in steps of ALIKE_DEGREES.
     """
-    away = view.candidates.heading_bin[slot] * config.degrees_per_bin - degrees
-    heading = jnp.argmin(jnp.abs((away + 180) % 360 - 180) // ALIKE_DEGREES)
-    return (slot * config.headings_per_node + heading).astype(jnp.int32)
+    away = jnp.abs(wrap_degrees(heading_bin * config.degrees_per_bin - gaze)) // ALIKE_DEGREES
+    return jnp.argmax(shows * (180 // ALIKE_DEGREES + 1) - away).astype(jnp.int32)

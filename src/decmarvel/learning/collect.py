@@ -10,7 +10,7 @@ from jaxtyping import Key as KeyArray
 
 from decmarvel.config import Config
 from decmarvel.environment import Fleet, reset, step, views
-from decmarvel.learning.actor import AnyActor, advised
+from decmarvel.learning.actor import AnyActor, OptionActor, advised
 from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
 from decmarvel.learning.devices import everyone, total
 from decmarvel.learning.groups import in_groups
@@ -44,6 +44,8 @@ class CollectSettings:
     max_decisions: int = 512
     renew_every: int = 16
     """Finished missions are followed by new ones every so many decisions: starting anew costs as much as a decision."""
+    past_success: bool = True
+    """Whether a mission goes on when the team has explored 99%. Robots cannot know, but nothing is at stake then."""
 
     @property
     def robots(self) -> int:
@@ -127,7 +129,13 @@ def take_off_all(
 
 
 def landed(settings: CollectSettings, state: State) -> Bool[Array, "E"]:
-    return state.done | (state.step >= settings.max_decisions)
+    """Whether missions are over, for who learns from them."""
+    over: Bool[Array, "E"] = state.done | (state.step >= settings.max_decisions)
+    return over if settings.past_success else over | succeeded(state)
+
+
+def succeeded(state: State) -> Bool[Array, "E"]:
+    return state.progress.metres_to_success_mm >= 0
 
 
 def renew(
@@ -142,7 +150,8 @@ def renew(
     """Count the missions that have ended, and put new ones in their place."""
     over = landed(settings, air.state)
     results = jax.vmap(lambda state: outcome(config, state))(air.state)
-    curriculum = learn(curriculum_settings, curriculum, *everyone((results.strict_success, over), axis))
+    won = results.strict_success if settings.past_success else results.success  # the guard brings everybody home
+    curriculum = learn(curriculum_settings, curriculum, *everyone((won, over), axis))
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, NEXT)))(air.key)
     state, index, budget_mm = jax.vmap(
         lambda key: launch(config, settings, curriculum_settings, curriculum, maps, key)
@@ -180,7 +189,7 @@ def decide_all(
     )
     proposals, advice = propose_all(config, settings, compute, actor, keys[:, 0], seen, observations)
     stale = jnp.zeros(observations.node_mask.shape, bool)
-    if actor.adviser is not None:  # nobody else learns from it
+    if isinstance(actor, OptionActor):  # nobody else learns from it
         stale = jax.vmap(lambda views: stale_nodes(config, views))(seen)
     after, move = jax.vmap(lambda key, state, proposed: step(config, key, state, proposed))(
         keys[:, 1], air.state, proposals
@@ -222,8 +231,8 @@ def decide_all(
         exploring=exploring,
         action=move.choice,
         reward=earned,
-        done=~going_on | (after.step >= settings.max_decisions)[:, None],
-        post=air.state.progress.metres_to_success_mm >= 0,
+        done=~going_on | landed(settings, after)[:, None],
+        post=succeeded(air.state),
         begins=air.begins,
     )
     now_over = landed(settings, after) & ~over

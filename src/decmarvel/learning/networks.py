@@ -46,9 +46,7 @@ class NetworkConfig:
     identity: bool = False
     """An extension: the robot also reads its own number, the size of its team, and which nodes lie its way."""
     advice: bool = False
-    """An extension: the actor is told what a frontier planner would consider, and learns to weigh it."""
-    encoder: bool = True
-    """Without, the actor does nothing but weigh such options, and reads no graph. For networks with advice."""
+    """An extension: the actor is told what a frontier planner would consider, weighs it, and reads no graph."""
     features: int = NODE_FEATURES
     """So many of a node's features are read, the first ones of Eq. 5. This and the next five: for the predecessor."""
     gated: bool = True
@@ -66,8 +64,6 @@ class NetworkConfig:
             raise TrainingError("network: heads must divide the widths, token_width must be even and window odd")
         if self.gated and self.width < self.heads**2:
             raise TrainingError("network: a head must be as wide as there are heads, to have room for their gates")
-        if not self.encoder and not self.advice:
-            raise TrainingError("network: encoder=false needs advice=true; an actor with neither knows nothing")
 
 
 @dataclass(frozen=True)

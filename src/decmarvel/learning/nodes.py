@@ -38,11 +38,16 @@ class Advice(eqx.Module):
     site: Int32[Array, "*options 2"]
     """The goal: a node from which to look at a frontier."""
     cost_m: Float32[Array, "*options"]
+    shows: Int32[Array, "*options"]
+    """Unknown cells that the action would show, as far as the robot can guess."""
 
     @staticmethod
     def none() -> "Advice":
         return Advice(
-            jnp.full(OPTIONS, NO_OPTION, jnp.int32), jnp.full((OPTIONS, 2), -1, jnp.int32), jnp.zeros(OPTIONS)
+            action=jnp.full(OPTIONS, NO_OPTION, jnp.int32),
+            site=jnp.full((OPTIONS, 2), -1, jnp.int32),
+            cost_m=jnp.zeros(OPTIONS),
+            shows=jnp.zeros(OPTIONS, jnp.int32),
         )
 
 

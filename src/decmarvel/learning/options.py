@@ -7,23 +7,21 @@ bear upon them, has little to learn but that.
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32
+from jaxtyping import Array, Float32
 
 from decmarvel.learning.hunch import FACTS, FAR_M, facts
-from decmarvel.learning.layers import Linear, relu
+from decmarvel.learning.layers import Linear
 from decmarvel.learning.networks import is_open
 from decmarvel.learning.nodes import OPTIONS, Nodes, Situation, places, rows_at
 from decmarvel.observation import POSITION_SCALE_M
 from decmarvel.types import Key
 
-OPTION_FACTS = FACTS + 16
+OPTION_FACTS = FACTS + 17
 HIDDEN = 64
 NEAR_M, AROUND_M = 12.0, 24.0
 COST_SCALE_M = 20.0
 FIRM = 12.0
 """Logit of the cheapest option before anything is learned; of an action that begins none it is 0."""
-LESS_FIRM = 8.0
-"""The same, for an actor that has a mind of its own."""
 FIRST_PER_M = 0.4
 NEVER = -1e9
 
@@ -54,29 +52,6 @@ class Trust(eqx.Module):
         among = own.sum(axis=0) / jnp.maximum(there.sum(), 1.0)
         hidden = jnp.tanh(self.second(jnp.concatenate([own, jnp.broadcast_to(among, own.shape)], axis=-1)))
         return by_action(situation, FIRM - self.per_m[0] * dearer_m(situation) + self.value(hidden)[:, 0])
-
-
-class GoalTrust(eqx.Module):
-    """The same for an actor that encodes the graph: how well the node of each goal fits the context."""
-
-    hidden: Linear
-    value: Linear
-    per_m: Float32[Array, "1"]
-
-    def __init__(self, key: Key, width: int):
-        self.hidden = Linear(key, 2 * width + 1, width)
-        self.value = Linear.of(jnp.zeros((1, width)), jnp.zeros(1))
-        self.per_m = jnp.full(1, FIRST_PER_M)
-
-    def __call__(
-        self, nodes: Nodes, z: Float[Array, "M D"], zeta: Float[Array, "D"], situation: Situation
-    ) -> Float32[Array, "K H"]:
-        """To be added to the logits of the actor."""
-        more_m = dearer_m(situation)
-        goal = rows_at(z, places(nodes, situation.advice.site)).astype(jnp.float32)
-        context = jnp.broadcast_to(zeta.astype(jnp.float32), goal.shape)
-        hidden = relu(self.hidden(jnp.concatenate([goal, context, more_m[:, None] / COST_SCALE_M], axis=-1)))
-        return by_action(situation, LESS_FIRM - self.per_m[0] * more_m + self.value(hidden)[:, 0])
 
 
 def before_learning(situation: Situation) -> Float32[Array, "K H"]:
@@ -118,6 +93,7 @@ def option_facts(nodes: Nodes, situation: Situation, stale: Float32[Array, "M"])
         around @ news / 10,
         near @ known / 5,
         jnp.where(other, other_m, FAR_M).min(axis=-1) / 50,
+        advice.shows.astype(jnp.float32) / 500,
     ]
     for whole in (news.sum() / 20, known.sum() / 20, nodes.mask.sum() / 250, *situation.budget):
         columns.append(jnp.broadcast_to(whole, (OPTIONS,)))

@@ -16,7 +16,7 @@ from decmarvel.geometry import SLOT_OFFSETS, SLOTS, direction_bins, direction_hu
 from decmarvel.observation import trail_evidence
 from decmarvel.sensing import cut, site_cell
 from decmarvel.sight import frontiers, thin, utility_layout
-from decmarvel.types import EXPLORING, FREE, Move, Proposal, Scalar, Site, State
+from decmarvel.types import EXPLORING, FREE, UNKNOWN, Move, Proposal, Scalar, Site, State
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,18 @@ class RewardSettings:
     step: float = 0.0
     """For each decision."""
     hurry: float = 0.0
-    """For each spacing of the lattice that a robot flies until the team succeeds; in no paper."""
+    """For each spacing of the lattice that a robot flies until the team succeeds. This and the next: in no paper."""
+    covered: float = 0.0
+    """For each 100 free cells that a robot sees before anybody else."""
+
+    @property
+    def looks(self) -> bool:
+        """Whether it matters what is in view of a waypoint."""
+        return any((self.fov, self.merged, self.repeat))
 
 
 class RewardTerms(eqx.Module):
-    """The terms of Eq. 7 with their signs, two of the predecessor, one of ours; zero for robots that do not explore."""
+    """The terms of Eq. 7 with their signs, two of the predecessor, two of ours; zero for robots that do not explore."""
 
     fov: Float32[Array, "*batch N"]
     merged: Float32[Array, "*batch N"]
@@ -58,6 +65,7 @@ class RewardTerms(eqx.Module):
     removed: Float32[Array, "*batch N"]
     step: Float32[Array, "*batch N"]
     hurry: Float32[Array, "*batch N"]
+    covered: Float32[Array, "*batch N"]
 
     @property
     def total(self) -> Float32[Array, "*batch N"]:
@@ -114,7 +122,9 @@ def reward(
     decision.
     """
     robots, exploring = before.robots, move.mode == EXPLORING
-    counts = gains(config, before, move).astype(jnp.float32) / settings.frontiers
+    counts = jnp.zeros((len(exploring), 2))
+    if settings.looks:
+        counts = gains(config, before, move).astype(jnp.float32) / settings.frontiers
     fov, merged = counts[:, 0], counts[:, 1]
     low = settings.own_share * fov + merged < settings.low_gain
     low_gains = jnp.where(exploring & low, low_gains + 1, 0)
@@ -142,6 +152,7 @@ def reward(
         else jnp.zeros_like(fov),
         step=jnp.full_like(fov, settings.step),
         hurry=settings.hurry * jnp.where(before.progress.metres_to_success_mm < 0, flown, 0.0),
+        covered=settings.covered / 100 * newly_covered(before, after) if settings.covered else jnp.zeros_like(fov),
     )
     return jax.tree.map(lambda term: jnp.where(exploring, term, 0.0), terms), low_gains
 
@@ -151,6 +162,12 @@ def removed_frontiers(before: State, after: State) -> Float32[Array, ""]:
     corner = jnp.zeros(2, jnp.int32)
     was, is_ = (thin(frontiers(merge(state.robots.belief)), corner) for state in (before, after))
     return (was & ~is_).sum().astype(jnp.float32)
+
+
+def newly_covered(before: State, after: State) -> Float32[Array, "N"]:
+    """Free cells that each robot knows after a decision, and nobody knew before."""
+    unknown = merge(before.robots.belief) == UNKNOWN
+    return ((after.robots.belief == FREE) & unknown[None]).sum(axis=(1, 2)).astype(jnp.float32)
 
 
 def explores_on(config: Config, state: State) -> Bool[Array, "N"]:

@@ -105,7 +105,7 @@ def begin(settings: SacSettings, network: NetworkConfig, key: Key) -> Learner:
 def begin_with(settings: SacSettings, actor: AnyActor, critics: Critic, post_begun: bool) -> Learner:
     """These networks before their first update; targets equal their critics."""
     log_alpha = jnp.array(settings.first_log_alpha, jnp.float32)
-    hunch = actor.adviser and actor.adviser.hunch
+    hunch = actor.adviser.hunch if isinstance(actor, OptionActor) else None
     return Learner(
         actor=actor,
         steady=jax.tree.map(jnp.array, actor),
@@ -319,7 +319,7 @@ def without_nodes(batch: Batch) -> Batch:
 
 def ponder(settings: SacSettings, learner: Learner, batch: Batch, compute: Compute) -> tuple[Learner, Metrics]:
     """One step of the hunch of an actor that has one."""
-    if learner.actor.adviser is None:
+    if not isinstance(learner.actor, OptionActor):
         return learner, {}
     hunch = learner.actor.adviser.hunch
     (loss, errors), gradient = jax.value_and_grad(hunch_loss, has_aux=True)(hunch, batch.state, batch.post)

@@ -57,6 +57,7 @@ class Snapshot(eqx.Module):
     option: Int8[Array, "*batch V"]
     option_site: UInt8[Array, "*batch V 2"]
     option_cost_m: Float32[Array, "*batch V"]
+    option_shows: UInt16[Array, "*batch V"]
     shares: UInt8[Array, "*batch M 3"]
     """Of Eq. 15, at the privileged nodes."""
     robots: UInt8[Array, "*batch N 2"]
@@ -142,6 +143,7 @@ def encode(
         option=advice.action.astype(jnp.int8),
         option_site=jnp.where(advice.site < 0, NOWHERE, advice.site).astype(jnp.uint8),
         option_cost_m=advice.cost_m,
+        option_shows=advice.shows.astype(jnp.uint16),
         shares=small(shares_at(truth, privileged) * share_steps(config)).astype(jnp.uint8),
         robots=privileged.sites.astype(jnp.uint8),
         active=privileged.active,
@@ -190,6 +192,7 @@ def own_situation(config: Config, snapshot: Snapshot) -> Situation:
             action=snapshot.option.astype(jnp.int32),
             site=jnp.where(snapshot.option_site == NOWHERE, -1, snapshot.option_site.astype(jnp.int32)),
             cost_m=snapshot.option_cost_m,
+            shows=snapshot.option_shows.astype(jnp.int32),
         ),
     )
 

@@ -81,11 +81,13 @@ MARVEL = replace(
 """The predecessor without communication: the paper's baseline. With our rates; its own are for slow simulators."""
 ADVISED = replace(
     FAST,
-    collect=replace(FAST.collect, team_sizes=(2, 4, 8)),
+    collect=replace(FAST.collect, team_sizes=(2, 4, 8), past_success=False),
     capacity=120_000,
     first_rows=40_000,
     updates=12,
-    rewards=RewardSettings(fov=0.0, align=0.0, trail=0.0, repeat=0.0, team=0.0, individual=0.0, hurry=-0.5),
+    rewards=RewardSettings(
+        fov=0.0, merged=0.0, align=0.0, trail=0.0, repeat=0.0, team=0.0, individual=0.0, hurry=-0.5, covered=1.0
+    ),
     sac=replace(
         FAST.sac,
         batch=4096,
@@ -102,9 +104,7 @@ ADVISED = replace(
         polyak_rate=0.03,
         averaging=0.001,
     ),
-    network=NetworkConfig(
-        width=64, layers=2, feed=128, channels=4, decoder=True, identity=True, advice=True, encoder=False
-    ),
+    network=NetworkConfig(width=64, layers=2, feed=128, channels=4, decoder=True, identity=True, advice=True),
 )
 """Ours: begin as a frontier planner, learn what teammates have seen by now, and take small steps towards what turned
 out better than expected, with fresh experience only. Small networks, for much experience."""
