@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.config import Config
-from decmarvel.geometry import SLOT_OFFSETS, scaled_step, slot_lengths_mm
+from decmarvel.geometry import SLOT_OFFSETS, slot_lengths_mm
 from decmarvel.sensing import cut, in_view, limited_turn, scan, sensor_disc, site_cell, substep_pose
 from decmarvel.types import FREE, OCCUPIED, UNKNOWN, LocalView, Scalar
 
@@ -33,13 +33,12 @@ def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Ar
 
         def substep(seen: UInt8[Array, "P P"], k: Scalar) -> tuple[UInt8[Array, "P P"], None]:
             """Bit h of a cell: it has been seen, if heading h was chosen."""
-            cell, _ = substep_pose(config, view.site, target, view.heading, turns[0], k)
-            at = cell - origin + centre
+            poses = jax.vmap(lambda turn: substep_pose(config, view.site, target, view.heading, turn, k))(turns)
+            at = poses[0][0] - origin + centre
             visible = scan(config, clear, at) & cut(unknown, at, reach)
             patch = cut(seen, at, reach)
             for number in range(config.headings_per_node):
-                pointing = 100 * (view.heading + scaled_step(turns[number], k, config.substeps))
-                patch |= (visible & in_view(config, pointing)).astype(jnp.uint8) << number
+                patch |= (visible & in_view(config, 100 * poses[1][number])).astype(jnp.uint8) << number
             return jax.lax.dynamic_update_slice(seen, patch, (at[0] - reach, at[1] - reach)), None
 
         seen = jax.lax.scan(substep, jnp.zeros(clear.shape, jnp.uint8), substeps)[0]
