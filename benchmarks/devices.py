@@ -17,15 +17,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from decmarvel.benchmark.trials import heldout_maps, map_number, mission_key
 from decmarvel.cli.options import choose_planner
-from decmarvel.config import Config
-from decmarvel.environment import Fleet
-from decmarvel.mission import Flight, decide, take_off
-from decmarvel.planners.base import Planner
-from decmarvel.runtime import enable_compilation_cache
-from decmarvel.trials import heldout_maps, map_number, mission_key
-from decmarvel.types import Move, Thought, World
+from decmarvel.core.config import Config
+from decmarvel.core.jax_setup import enable_compilation_cache
+from decmarvel.core.types import Thought
+from decmarvel.robot.planners.base import Planner
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import Flight, decide, take_off
+from decmarvel.simulation.types import Move
 from decmarvel.worlds.place import place_all
+from decmarvel.worlds.world import World
 
 CLOSE = 1e-3
 

@@ -17,14 +17,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from decmarvel.config import Config, Noise
-from decmarvel.environment import NEVER, Fleet
-from decmarvel.mission import Flight, decide, outcome, take_off
-from decmarvel.planners import PLANNERS, Planner
-from decmarvel.runtime import enable_compilation_cache
-from decmarvel.types import RETURNING, Key, World
+from decmarvel.core.config import Config, Noise
+from decmarvel.core.jax_setup import enable_compilation_cache
+from decmarvel.core.types import RETURNING, Key
+from decmarvel.robot.planners.base import Planner
+from decmarvel.simulation.fleet import NEVER, Fleet
+from decmarvel.simulation.mission import Flight, decide, outcome, take_off
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place_all
+from decmarvel.worlds.world import World
 
 NOISE = Noise(1.0, 10.0, 1.0, 20.0, 0.3, 0.1)
 FAMILIES = ("indoor", "office", "hall")

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from decmarvel.recording import load_recording
-from decmarvel.rows import read_rows, shards
+from decmarvel.benchmark.rows import read_rows, shards
+from decmarvel.recording.format import load_recording
 
 
 def command(folder: Path, options: argparse.Namespace) -> list[str]:

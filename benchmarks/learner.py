@@ -20,17 +20,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from decmarvel.config import Config
-from decmarvel.environment import Fleet, step, views
-from decmarvel.learning import sac
-from decmarvel.learning.actor import Actor
-from decmarvel.learning.collect import Maps, propose_all
-from decmarvel.learning.networks import Compute, NetworkConfig
-from decmarvel.learning.nodes import compact, situation
-from decmarvel.learning.replay import bytes_per_row
-from decmarvel.learning.reward import reward
-from decmarvel.learning.sac import Batch, Learner
-from decmarvel.learning.train import (
+from decmarvel.core.config import Config
+from decmarvel.core.jax_setup import enable_compilation_cache
+from decmarvel.core.types import LocalView
+from decmarvel.robot.observation import observe
+from decmarvel.robot.policy.actor import Actor
+from decmarvel.robot.policy.blocks import Compute, NetworkConfig
+from decmarvel.robot.policy.nodes import compact, situation
+from decmarvel.simulation.environment import step, views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import decide, take_off
+from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.types import State
+from decmarvel.training import sac
+from decmarvel.training.collect import Maps, propose_all
+from decmarvel.training.loop import (
     PRESETS,
     Training,
     TrainSettings,
@@ -41,13 +45,12 @@ from decmarvel.learning.train import (
     training_maps,
     with_own,
 )
-from decmarvel.mission import decide, take_off
-from decmarvel.observation import observe
-from decmarvel.planners import PLANNERS
-from decmarvel.runtime import enable_compilation_cache
-from decmarvel.types import LocalView, State, World
+from decmarvel.training.memory import bytes_per_row
+from decmarvel.training.rewards import reward
+from decmarvel.training.sac import Batch, Learner
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place_all
+from decmarvel.worlds.world import World
 
 TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
 

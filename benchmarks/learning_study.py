@@ -22,24 +22,25 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from decmarvel.canvas import GROUND, INK, save
-from decmarvel.charts import heading, key
-from decmarvel.config import Config
-from decmarvel.environment import Fleet
-from decmarvel.learning.collect import CollectSettings
-from decmarvel.learning.curriculum import CurriculumSettings
-from decmarvel.learning.networks import Compute, NetworkConfig
-from decmarvel.learning.policy import LearnedPlanner
-from decmarvel.learning.sac import SacSettings
-from decmarvel.learning.train import TrainSettings, play_round, prepare, put_in_place, that_fit
-from decmarvel.mission import Outcome, run_mission
-from decmarvel.planners import PLANNERS, Planner
-from decmarvel.runtime import enable_compilation_cache
-from decmarvel.statistics import Estimate, estimate_mean, estimate_share
-from decmarvel.types import World
+from decmarvel.benchmark.report.charts import heading, key
+from decmarvel.benchmark.report.statistics import Estimate, estimate_mean, estimate_share
+from decmarvel.core.config import Config
+from decmarvel.core.jax_setup import enable_compilation_cache
+from decmarvel.robot.planners.base import Planner
+from decmarvel.robot.policy.blocks import Compute, NetworkConfig
+from decmarvel.robot.policy.planner import LearnedPlanner
+from decmarvel.show.sheet import GROUND, INK, save
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import Outcome, run_mission
+from decmarvel.simulation.roster import PLANNERS
+from decmarvel.training.collect import CollectSettings
+from decmarvel.training.curriculum import CurriculumSettings
+from decmarvel.training.loop import TrainSettings, play_round, prepare, put_in_place, that_fit
+from decmarvel.training.sac import SacSettings
 from decmarvel.worlds import Building, generate
 from decmarvel.worlds.generate import reachable
 from decmarvel.worlds.place import place_all
+from decmarvel.worlds.world import World
 
 SIDE_M, ROBOTS, BUDGET_M = 45.0, 2, 200.0
 MISSIONS = 48

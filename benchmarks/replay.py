@@ -27,15 +27,16 @@ from rich.console import Console
 from speed import mosaic
 
 from decmarvel.cli.explore import Interruption, Mission
-from decmarvel.config import Config
-from decmarvel.environment import Fleet
-from decmarvel.mission import decide, moment, take_off
-from decmarvel.page import write_page
-from decmarvel.planners import PLANNERS
-from decmarvel.recording import Recorder, Recording, load_recording
-from decmarvel.runtime import enable_compilation_cache
-from decmarvel.story import tell
-from decmarvel.types import RETURNING
+from decmarvel.core.config import Config
+from decmarvel.core.jax_setup import enable_compilation_cache
+from decmarvel.core.types import RETURNING
+from decmarvel.recording.format import Recording, load_recording
+from decmarvel.recording.knowledge import tell
+from decmarvel.recording.recorder import Recorder
+from decmarvel.show.html import write_page
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import decide, moment, take_off
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
 

@@ -15,16 +15,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from decmarvel.config import Config
-from decmarvel.environment import Fleet, agree, arrive, travel, views
-from decmarvel.feasibility import intend
-from decmarvel.graph import edges, from_sites, shortest_paths
-from decmarvel.mission import Flight, decide, take_off
-from decmarvel.planners import PLANNERS
-from decmarvel.runtime import enable_compilation_cache
-from decmarvel.sensing import footprint, limited_turn, move_length_mm, site_cell
-from decmarvel.sight import sight_window
-from decmarvel.types import RETURNING, Robot
+from decmarvel.core.camera import footprint, limited_turn
+from decmarvel.core.config import Config
+from decmarvel.core.jax_setup import enable_compilation_cache
+from decmarvel.core.lattice import move_length_mm, site_cell
+from decmarvel.core.types import RETURNING, Robot
+from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.robot.guard import intend
+from decmarvel.robot.sight import sight_window
+from decmarvel.simulation.environment import agree, arrive, travel, views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import Flight, decide, take_off
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import Building, generate
 from decmarvel.worlds.place import place_all
 

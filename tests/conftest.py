@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # In the environment, so that commands started by tests share it.
 os.environ.setdefault("DECMARVEL_CACHE", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 
-from decmarvel.runtime import enable_compilation_cache  # noqa: E402
+from decmarvel.core.jax_setup import enable_compilation_cache  # noqa: E402
 
 enable_compilation_cache()
 

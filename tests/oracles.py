@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from decmarvel.config import Config
+from decmarvel.core.config import Config
 
 UNKNOWN, FREE, OCCUPIED = 0, 1, 2
 UNREACHABLE = 2**29

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 import oracles
-from decmarvel.config import Config
+from decmarvel.core.config import Config
 from oracles import FREE, OCCUPIED, SLOTS, UNKNOWN, UNREACHABLE, Cell, Site
 
 

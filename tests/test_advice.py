@@ -13,11 +13,11 @@ import numpy as np
 
 import planner_oracles as slow
 from cases import SMALL
-from decmarvel.environment import views
-from decmarvel.learning.advice import advise, telling
-from decmarvel.learning.nodes import Advice
-from decmarvel.planners.sweep import shown
-from decmarvel.types import EXPLORING, LocalView
+from decmarvel.core.types import EXPLORING, LocalView
+from decmarvel.robot.planners.preview import shown
+from decmarvel.robot.policy.nodes import Advice
+from decmarvel.robot.policy.options import advise, telling
+from decmarvel.simulation.environment import views
 from planner_oracles import Mind, Offer
 from test_planners import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, mind_of, mission, of, view_of
 

@@ -20,17 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decmarvel.benchmark import coverage_curve, fly_all, make_batches, weights_digest
-from decmarvel.cli import main
-from decmarvel.config import NOISE_LEVELS, Config
-from decmarvel.environment import FAIL_STEPS, NEVER
-from decmarvel.mission import run_mission
-from decmarvel.planners import PLANNERS
-from decmarvel.recording import load_recording
-from decmarvel.replay import beliefs_after
-from decmarvel.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards
-from decmarvel.store import open_store
-from decmarvel.trials import (
+from decmarvel.benchmark.batches import coverage_curve, fly_all, make_batches, weights_digest
+from decmarvel.benchmark.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards
+from decmarvel.benchmark.store import open_store
+from decmarvel.benchmark.trials import (
     Setting,
     Trial,
     content_digest,
@@ -41,6 +34,13 @@ from decmarvel.trials import (
     settings,
     trials,
 )
+from decmarvel.cli import main
+from decmarvel.core.config import NOISE_LEVELS, Config
+from decmarvel.recording.format import load_recording
+from decmarvel.recording.playback import beliefs_after
+from decmarvel.simulation.fleet import FAIL_STEPS, NEVER
+from decmarvel.simulation.mission import run_mission
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import MapError, generate, save
 from decmarvel.worlds.place import place
 

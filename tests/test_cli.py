@@ -13,11 +13,11 @@ from PIL import Image
 
 from decmarvel import __version__
 from decmarvel.cli import main
-from decmarvel.config import Config
-from decmarvel.reach import advise_spacing, visible_cells, visible_share
-from decmarvel.recording import load_recording
+from decmarvel.core.config import Config
+from decmarvel.recording.format import load_recording
 from decmarvel.worlds import Building, generate, load
 from decmarvel.worlds.place import place
+from decmarvel.worlds.reach import advise_spacing, visible_cells, visible_share
 
 KEYS = {
     *("coverage", "success", "strict_success", "metres_to_99", "overlap", "overlap_cumulative", "robots", "decisions"),

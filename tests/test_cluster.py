@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from decmarvel.benchmark.rows import read_rows, shards
 from decmarvel.cli import main
-from decmarvel.rows import read_rows, shards
 
 ray = pytest.importorskip("ray")
 

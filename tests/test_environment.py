@@ -10,12 +10,13 @@ import pytest
 
 import oracles
 from cases import SMALL, Case, draw_case
-from decmarvel.config import Config, Noise
-from decmarvel.environment import Fleet, reset
-from decmarvel.mission import decide, outcome, run_mission, take_off
-from decmarvel.planners import PLANNERS
-from decmarvel.sight import nearest_frontiers
-from decmarvel.types import ABSENT, EXPLORING, FAILED, HOME, RETURNING
+from decmarvel.core.config import Config, Noise
+from decmarvel.core.types import ABSENT, EXPLORING, FAILED, HOME, RETURNING
+from decmarvel.robot.sight import nearest_frontiers
+from decmarvel.simulation.environment import reset
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import decide, outcome, run_mission, take_off
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
 

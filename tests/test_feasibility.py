@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import oracles
 from cases import SMALL, cases
-from decmarvel.budget import must_return, return_feasible
-from decmarvel.feasibility import resolve_conflicts
-from decmarvel.geometry import SELF_SLOT, SLOT_OFFSETS
-from decmarvel.graph import hop_costs
-from decmarvel.sight import empty_sight
-from decmarvel.types import Graph
+from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS
+from decmarvel.core.types import Graph
+from decmarvel.robot.budget import must_return, return_feasible
+from decmarvel.robot.graph import hop_costs
+from decmarvel.robot.sight import empty_sight
+from decmarvel.simulation.conflicts import resolve_conflicts
 
 seeds = st.integers(0, 2**32 - 1)
 

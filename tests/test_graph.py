@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import oracles
 from cases import DEFAULT, FINE, SITES, SMALL, Case, cases, draw_case
-from decmarvel.config import Config
-from decmarvel.geometry import SLOT_OFFSETS
-from decmarvel.graph import build, edges, from_sites, shortest_paths
-from decmarvel.observation import candidate_headings, window_headings
-from decmarvel.sight import empty_sight, frontiers, grouped, nearest_frontiers, thin
-from decmarvel.types import FAR_MM
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import SLOT_OFFSETS
+from decmarvel.core.types import FAR_MM
+from decmarvel.robot.graph import build, edges, from_sites, shortest_paths
+from decmarvel.robot.observation import candidate_headings, window_headings
+from decmarvel.robot.sight import empty_sight, frontiers, grouped, nearest_frontiers, thin
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -11,11 +11,12 @@ import pytest
 
 import oracles
 from cases import SITES, SMALL, draw_case
-from decmarvel.config import Config
-from decmarvel.environment import Fleet, views
-from decmarvel.mission import Flight, decide, take_off
-from decmarvel.planners import PLANNERS
-from decmarvel.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
+from decmarvel.core.config import Config
+from decmarvel.core.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
+from decmarvel.simulation.environment import views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import Flight, decide, take_off
+from decmarvel.simulation.roster import PLANNERS
 
 ROBOTS, ME, SIZE = 3, 1, SITES[SMALL]
 SILENT = [name for name, planner in PLANNERS.items() if not planner.communicates]

@@ -12,22 +12,23 @@ import pytest
 
 import oracles
 from cases import SITES, SMALL, Case, draw_case
-from decmarvel import environment
-from decmarvel.environment import Fleet, views
-from decmarvel.learning.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn, target_m
-from decmarvel.learning.nodes import Advice, compact, situation
-from decmarvel.learning.privileged_nodes import privileged_nodes, shares_at, true_nodes
-from decmarvel.learning.replay import POST, PRE, Step, add, bytes_per_row, create, sample
-from decmarvel.learning.reward import RewardSettings, RewardTerms, explores_on, reward
-from decmarvel.learning.scale import Spread, scaled, widen
-from decmarvel.learning.snapshot import Inputs, decode, encode
-from decmarvel.learning.staleness import stale_nodes
-from decmarvel.mission import take_off
-from decmarvel.observation import observe
-from decmarvel.planners import PLANNERS
-from decmarvel.planners.base import propose_all
-from decmarvel.privileged import privileged_view
-from decmarvel.types import EXPLORING, RETURNING
+from decmarvel.core.types import EXPLORING, RETURNING
+from decmarvel.robot.observation import observe
+from decmarvel.robot.policy.nodes import Advice, compact, situation
+from decmarvel.simulation import environment
+from decmarvel.simulation.environment import views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import take_off
+from decmarvel.simulation.privileged import privileged_view
+from decmarvel.simulation.radio import propose_all
+from decmarvel.simulation.roster import PLANNERS
+from decmarvel.training.codec import Inputs, decode, encode
+from decmarvel.training.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn, target_m
+from decmarvel.training.memory import POST, PRE, Step, add, bytes_per_row, create, sample
+from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes
+from decmarvel.training.reward_normaliser import Spread, scaled, widen
+from decmarvel.training.rewards import RewardSettings, RewardTerms, explores_on, reward
+from decmarvel.training.stale import stale_nodes
 
 NEVER = 2**30
 ROBOTS = 4

@@ -19,13 +19,13 @@ from rich.console import Console
 
 from decmarvel.cli import main
 from decmarvel.cli.explore import Interruption, Mission
-from decmarvel.config import Config
-from decmarvel.environment import Fleet
-from decmarvel.live import Live
-from decmarvel.page import compose, contents
-from decmarvel.planners import PLANNERS
-from decmarvel.recording import Recording, load_recording
-from decmarvel.story import tell
+from decmarvel.core.config import Config
+from decmarvel.recording.format import Recording, load_recording
+from decmarvel.recording.knowledge import tell
+from decmarvel.show.html import compose, contents
+from decmarvel.show.live import Live
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import load
 from decmarvel.worlds.place import place
 from test_page import CHROMIUM, FLAGS, in_browser

@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import decmarvel.show.mcap
 import jax
 import numpy as np
 import pytest
@@ -14,16 +15,16 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rosbags.highlevel import AnyReader
 
-import decmarvel.mcap_export
 from decmarvel.cli import main
-from decmarvel.config import Config
-from decmarvel.environment import Fleet
-from decmarvel.mcap_export import Reporter, times_ns, write_mcap
-from decmarvel.mission import decide, moment, take_off
-from decmarvel.planners import PLANNERS
-from decmarvel.recording import Recorder, Recording
-from decmarvel.story import Story, tell
-from decmarvel.types import FREE, OCCUPIED, UNKNOWN
+from decmarvel.core.config import Config
+from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
+from decmarvel.recording.format import Recording
+from decmarvel.recording.knowledge import Story, tell
+from decmarvel.recording.recorder import Recorder
+from decmarvel.show.mcap import Reporter, times_ns, write_mcap
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import decide, moment, take_off
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
@@ -253,7 +254,7 @@ def test_another_reader_agrees(told):
 
 
 def test_long_missions_have_fewer_maps(told, monkeypatch):
-    monkeypatch.setattr(decmarvel.mcap_export, "MOST_MAPS", 5)
+    monkeypatch.setattr(decmarvel.show.mcap, "MOST_MAPS", 5)
     reporter, last = Reporter(told.story), told.recording.decisions
     topics = [[topic for topic, *_ in reporter.messages(number)] for number in range(last + 1)]
     with_map = [number for number, names in enumerate(topics) if "/map/team" in names]
@@ -280,7 +281,7 @@ def test_the_command(told, tmp_path, capsys, monkeypatch):
 
     assert "MCAP files end in .mcap; name the file so" in refused("--mcap", tmp_path / "mission.bag")
     assert "--mcap: is made of one mission" in refused(run, "--mcap", file)
-    monkeypatch.delitem(sys.modules, "decmarvel.mcap_export")
+    monkeypatch.delitem(sys.modules, "decmarvel.show.mcap")
     monkeypatch.setitem(sys.modules, "rosbags.typesys", None)
     assert "pip install 'decmarvel[mcap]'" in refused("--mcap", tmp_path / "other.mcap")
     assert not (tmp_path / "other.mcap").exists()

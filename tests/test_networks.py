@@ -12,15 +12,15 @@ import pytest
 import network_oracles
 import oracles
 from cases import SITES, SMALL, draw_case
-from decmarvel.config import Config
-from decmarvel.environment import Fleet, views
-from decmarvel.learning.actor import IMPOSSIBLE, Actor, OptionActor, new_actor
-from decmarvel.learning.advice import advise
-from decmarvel.learning.critic import Critic, begin_post_head, by_phase, polyak
-from decmarvel.learning.kernels import near
-from decmarvel.learning.layers import ROWS_AT_ONCE, EncoderLayer, attend, product
-from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
-from decmarvel.learning.nodes import (
+from decmarvel.core.config import Config
+from decmarvel.core.types import RETURN_HOME
+from decmarvel.robot.observation import observe
+from decmarvel.robot.planners.random import RandomPlanner
+from decmarvel.robot.policy.actor import IMPOSSIBLE, Actor, OptionActor, new_actor
+from decmarvel.robot.policy.blocks import PLAIN, Compute, NetworkConfig
+from decmarvel.robot.policy.kernels import near
+from decmarvel.robot.policy.layers import ROWS_AT_ONCE, EncoderLayer, attend, product
+from decmarvel.robot.policy.nodes import (
     Advice,
     attention_mask,
     bucket_for,
@@ -30,15 +30,16 @@ from decmarvel.learning.nodes import (
     rows_at,
     situation,
 )
-from decmarvel.learning.policy import LearnedPlanner
-from decmarvel.learning.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
-from decmarvel.learning.train import PRESETS
-from decmarvel.learning.weights import named_arrays
-from decmarvel.mission import decide, run_mission, take_off
-from decmarvel.observation import observe
-from decmarvel.planners.random import RandomPlanner
-from decmarvel.privileged import privileged_view
-from decmarvel.types import RETURN_HOME
+from decmarvel.robot.policy.options import advise
+from decmarvel.robot.policy.planner import LearnedPlanner
+from decmarvel.robot.policy.weights import named_arrays
+from decmarvel.simulation.environment import views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import decide, run_mission, take_off
+from decmarvel.simulation.privileged import privileged_view
+from decmarvel.training.critic import Critic, begin_post_head, by_phase, polyak
+from decmarvel.training.loop import PRESETS
+from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
 
 ROBOTS, SIZE = 4, SITES[SMALL]
 ALL = SIZE * SIZE

@@ -11,12 +11,13 @@ import pytest
 import oracles
 import planner_oracles
 from cases import SITES, SMALL, draw_case
-from decmarvel.environment import Fleet, views
-from decmarvel.mission import decide, take_off
-from decmarvel.observation import observe
-from decmarvel.planners.random import RandomPlanner
-from decmarvel.privileged import decompose, privileged_view
-from decmarvel.types import FAR_MM
+from decmarvel.core.types import FAR_MM
+from decmarvel.robot.observation import observe
+from decmarvel.robot.planners.random import RandomPlanner
+from decmarvel.simulation.environment import views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import decide, take_off
+from decmarvel.simulation.privileged import decompose, privileged_view
 
 ROBOTS, SEEDS = 4, (1, 2, 3, 5, 8, 13)
 SIZE = SITES[SMALL]

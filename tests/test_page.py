@@ -14,15 +14,15 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from decmarvel.cli import main
-from decmarvel.geometry import SLOT_OFFSETS
-from decmarvel.learning.actor import Actor
-from decmarvel.learning.networks import NetworkConfig
-from decmarvel.learning.weights import Card, save_weights
-from decmarvel.page import contents, pack
-from decmarvel.recording import load_recording
-from decmarvel.sight import frontiers
-from decmarvel.story import Story, tell
-from decmarvel.types import FREE, OCCUPIED, UNKNOWN
+from decmarvel.core.lattice import SLOT_OFFSETS
+from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
+from decmarvel.recording.format import load_recording
+from decmarvel.recording.knowledge import Story, tell
+from decmarvel.robot.policy.actor import Actor
+from decmarvel.robot.policy.blocks import NetworkConfig
+from decmarvel.robot.policy.weights import Card, save_weights
+from decmarvel.robot.sight import frontiers
+from decmarvel.show.html import contents, pack
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; .ci/run installs one")

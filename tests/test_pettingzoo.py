@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-from decmarvel.environment import NEVER, Fleet, reset
-from decmarvel.geometry import SLOT_OFFSETS
-from decmarvel.pettingzoo import ExplorationEnv
+from decmarvel.core.lattice import SLOT_OFFSETS
+from decmarvel.integrations.pettingzoo import ExplorationEnv
+from decmarvel.simulation.environment import reset
+from decmarvel.simulation.fleet import NEVER, Fleet
 from decmarvel.worlds import Building
 
 
@@ -166,7 +167,7 @@ def test_another_building_and_its_picture():
 
 
 def test_without_pettingzoo_the_message_names_the_extra():
-    code = "import sys; sys.modules['pettingzoo'] = None; import decmarvel.pettingzoo"
+    code = "import sys; sys.modules['pettingzoo'] = None; import decmarvel.integrations.pettingzoo"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pip install decmarvel[pettingzoo]" in done.stderr

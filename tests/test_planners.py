@@ -13,17 +13,8 @@ import pytest
 import oracles
 import planner_oracles as slow
 from cases import DEFAULT, FINE, SITES, SMALL, connected, draw_case
-from decmarvel.budget import affordable
-from decmarvel.config import Config
-from decmarvel.environment import NEVER, Fleet, reset, views
-from decmarvel.mission import Flight, decide
-from decmarvel.planners import PLANNERS, goal, nbvp, smmr
-from decmarvel.planners.base import Planner, RadioPlanner, by_slot
-from decmarvel.planners.goal import Goal
-from decmarvel.planners.shared import repulsion_mm
-from decmarvel.radio import share
-from decmarvel.sight import empty_sight, nearest_frontiers, paste_window, sight_window
-from decmarvel.types import (
+from decmarvel.core.config import Config
+from decmarvel.core.types import (
     ABSENT,
     EXPLORING,
     FAR_MM,
@@ -32,12 +23,23 @@ from decmarvel.types import (
     Candidates,
     Graph,
     LocalView,
-    Move,
     Proposal,
     Sightings,
-    State,
-    World,
 )
+from decmarvel.robot.budget import affordable
+from decmarvel.robot.planners import goals as goal
+from decmarvel.robot.planners import nbvp, smmr
+from decmarvel.robot.planners.base import Planner, by_slot
+from decmarvel.robot.planners.goals import Goal
+from decmarvel.robot.sight import empty_sight, nearest_frontiers, paste_window, sight_window
+from decmarvel.simulation.environment import reset, views
+from decmarvel.simulation.fleet import NEVER, Fleet
+from decmarvel.simulation.mission import Flight, decide
+from decmarvel.simulation.radio import RadioPlanner, share
+from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.shared_greedy import repulsion_mm
+from decmarvel.simulation.types import Move, State
+from decmarvel.worlds.world import World
 from planner_oracles import Mind
 
 ROBOTS = 3

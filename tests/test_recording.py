@@ -13,18 +13,19 @@ import pytest
 from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image, ImageColor, ImageSequence
 
-from decmarvel.canvas import FLOOR, WALL
-from decmarvel.config import Config, Noise
-from decmarvel.environment import Fleet
-from decmarvel.film import FINE, UNSEEN, Artist, FilmError, count_frames, write_film
-from decmarvel.footprints import done, draw_footprints, sensed
-from decmarvel.learning.policy import LearnedPlanner
-from decmarvel.mission import consider, decide, moment, outcome, take_off
-from decmarvel.planners import PLANNERS
-from decmarvel.recording import VERSION, Recorder, RecordingError, load_recording
-from decmarvel.replay import beliefs, beliefs_after
-from decmarvel.story import NEVER, tell
-from decmarvel.types import FREE, UNKNOWN, Proposal
+from decmarvel.core.config import Config, Noise
+from decmarvel.core.types import FREE, UNKNOWN, Proposal
+from decmarvel.recording.format import VERSION, RecordingError, load_recording
+from decmarvel.recording.knowledge import NEVER, tell
+from decmarvel.recording.playback import beliefs, beliefs_after
+from decmarvel.recording.recorder import Recorder
+from decmarvel.robot.policy.planner import LearnedPlanner
+from decmarvel.show.film import FINE, UNSEEN, Artist, FilmError, count_frames, write_film
+from decmarvel.show.footprints import done, draw_footprints, sensed
+from decmarvel.show.sheet import FLOOR, WALL
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import consider, decide, moment, outcome, take_off
+from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 

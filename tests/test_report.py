@@ -12,15 +12,23 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from decmarvel import published, tables
+from decmarvel.benchmark.report import published, tables
+from decmarvel.benchmark.report.page import write_report
+from decmarvel.benchmark.report.published import Published, Spread
+from decmarvel.benchmark.report.statistics import (
+    bootstrap_band,
+    estimate_mean,
+    estimate_share,
+    holm,
+    mcnemar,
+    wilcoxon,
+    wilson,
+)
+from decmarvel.benchmark.report.summary import Condition, Results
+from decmarvel.benchmark.rows import table, write_shard
 from decmarvel.cli import main
-from decmarvel.config import Config
-from decmarvel.published import Published, Spread
-from decmarvel.recording import Recording
-from decmarvel.report import write_report
-from decmarvel.rows import table, write_shard
-from decmarvel.statistics import bootstrap_band, estimate_mean, estimate_share, holm, mcnemar, wilcoxon, wilson
-from decmarvel.summary import Condition, Results
+from decmarvel.core.config import Config
+from decmarvel.recording.format import Recording
 
 
 def row(planner="nearest", map_id="map-0", metres=None, coverage=None, **more):

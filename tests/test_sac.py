@@ -16,33 +16,25 @@ from jax.sharding import PartitionSpec
 
 from cases import SMALL, draw_case
 from decmarvel.cli.train import with_setting
-from decmarvel.learning import TrainingError, sac
-from decmarvel.learning.actor import IMPOSSIBLE
-from decmarvel.learning.checkpoint import CheckpointError, is_key, load_state, read_about, save_state
-from decmarvel.learning.collect import CollectSettings, Maps, succeeded
-from decmarvel.learning.curriculum import CurriculumSettings
-from decmarvel.learning.evaluate import EvaluationSettings
-from decmarvel.learning.hunch import Hunch
-from decmarvel.learning.leg import load_learner, save_networks
-from decmarvel.learning.networks import PLAIN, Compute, NetworkConfig
-from decmarvel.learning.policy import load_actor
-from decmarvel.learning.privileged_nodes import true_nodes
-from decmarvel.learning.replay import sample
-from decmarvel.learning.run import RunSettings, TrainingRun, train
-from decmarvel.learning.sac import SacSettings
-from decmarvel.learning.scale import scaled
-from decmarvel.learning.train import (
-    PRESETS,
-    TrainSettings,
-    fly,
-    make_batch,
-    play_round,
-    prepare,
-    put_in_place,
-    with_own,
-)
-from decmarvel.learning.weights import Card, WeightsError
-from decmarvel.runtime import AXIS, mesh
+from decmarvel.core.errors import TrainingError
+from decmarvel.core.jax_setup import AXIS, mesh
+from decmarvel.robot.policy.actor import IMPOSSIBLE
+from decmarvel.robot.policy.blocks import PLAIN, Compute, NetworkConfig
+from decmarvel.robot.policy.planner import load_actor
+from decmarvel.robot.policy.staleness import Hunch
+from decmarvel.robot.policy.weights import Card, WeightsError
+from decmarvel.training import sac
+from decmarvel.training.checkpoint import CheckpointError, is_key, load_state, read_about, save_state
+from decmarvel.training.collect import CollectSettings, Maps, succeeded
+from decmarvel.training.curriculum import CurriculumSettings
+from decmarvel.training.evaluate import EvaluationSettings
+from decmarvel.training.loop import PRESETS, TrainSettings, fly, make_batch, play_round, prepare, put_in_place, with_own
+from decmarvel.training.memory import sample
+from decmarvel.training.privileged_nodes import true_nodes
+from decmarvel.training.reward_normaliser import scaled
+from decmarvel.training.run import RunSettings, TrainingRun, train
+from decmarvel.training.sac import SacSettings
+from decmarvel.training.warm_start import load_learner, save_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import oracles
 from cases import DEFAULT, FINE, SMALL, Case, cases, draw_case, free_cell
-from decmarvel.belief import coverage, merge, remember
-from decmarvel.config import Config
-from decmarvel.sensing import footprint, limited_turn, scan, sensor_disc, substep_pose
+from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, substep_pose
+from decmarvel.core.config import Config
+from decmarvel.robot.belief import remember
+from decmarvel.simulation.team_map import coverage, merge
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
 

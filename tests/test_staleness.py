@@ -10,9 +10,9 @@ import numpy as np
 import oracles
 import planner_oracles as slow
 from cases import SMALL
-from decmarvel.environment import views
-from decmarvel.learning.staleness import stale_nodes
-from decmarvel.types import LocalView
+from decmarvel.core.types import LocalView
+from decmarvel.simulation.environment import views
+from decmarvel.training.stale import stale_nodes
 from planner_oracles import Mind
 from test_planners import ROBOTS, draw_mind, draw_view, mind_of, mission
 

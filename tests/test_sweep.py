@@ -8,9 +8,9 @@ import pytest
 
 import oracles
 from cases import DEFAULT, FINE, SMALL
-from decmarvel.config import Config
-from decmarvel.planners.sweep import shown
-from decmarvel.types import LocalView
+from decmarvel.core.config import Config
+from decmarvel.core.types import LocalView
+from decmarvel.robot.planners.preview import shown
 from oracles import FREE, OCCUPIED, SLOTS, UNKNOWN
 from planner_oracles import cells_in_sight
 from test_planners import draw_mind, draw_view, whole

@@ -12,11 +12,10 @@ import pytest
 from safetensors.numpy import load, save
 
 from decmarvel import cli
-from decmarvel.learning.actor import Actor
-from decmarvel.learning.critic import Critic
-from decmarvel.learning.networks import NetworkConfig
-from decmarvel.learning.policy import PUBLISHED, load_actor
-from decmarvel.learning.weights import (
+from decmarvel.robot.policy.actor import Actor
+from decmarvel.robot.policy.blocks import NetworkConfig
+from decmarvel.robot.policy.planner import PUBLISHED, load_actor
+from decmarvel.robot.policy.weights import (
     Card,
     Evaluation,
     WeightsError,
@@ -26,6 +25,7 @@ from decmarvel.learning.weights import (
     read_card,
     save_weights,
 )
+from decmarvel.training.critic import Critic
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -54,12 +54,12 @@ def main(arguments: list[str] | None = None) -> int:
     except _UsageProblem as problem:
         return _complain(str(getattr(problem, "format_message", problem.__str__)()))
     except (OSError, ValueError) as problem:
-        from decmarvel.cluster import ClusterError
-        from decmarvel.film import FilmError
-        from decmarvel.learning import TrainingError
-        from decmarvel.learning.weights import WeightsError
-        from decmarvel.recording import RecordingError
-        from decmarvel.rows import RowsError
+        from decmarvel.benchmark.cluster import ClusterError
+        from decmarvel.benchmark.rows import RowsError
+        from decmarvel.core.errors import TrainingError
+        from decmarvel.recording.format import RecordingError
+        from decmarvel.robot.policy.weights import WeightsError
+        from decmarvel.show.film import FilmError
         from decmarvel.worlds import MapError
 
         ours = (MapError, RecordingError, RowsError, ClusterError, FilmError, TrainingError, WeightsError)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from decmarvel.benchmark import Batch
+    from decmarvel.benchmark.batches import Batch
 
 MOST_TRIALS = 1_000_000
 _LINE_EVERY_S = 10.0
@@ -81,13 +81,13 @@ def benchmark(
     from rich.console import Console
     from rich.markup import escape
 
-    from decmarvel import trials as plan
-    from decmarvel.benchmark import default_batch, fly_all, make_batches, weights_digest
-    from decmarvel.config import NOISE_LEVELS, Config
-    from decmarvel.planners import LEARNED, PLANNERS
-    from decmarvel.rows import stranded
-    from decmarvel.runtime import enable_compilation_cache, use_all_cores
-    from decmarvel.store import open_store
+    from decmarvel.benchmark import trials as plan
+    from decmarvel.benchmark.batches import default_batch, fly_all, make_batches, weights_digest
+    from decmarvel.benchmark.rows import stranded
+    from decmarvel.benchmark.store import open_store
+    from decmarvel.core.config import NOISE_LEVELS, Config
+    from decmarvel.core.jax_setup import enable_compilation_cache, use_all_cores
+    from decmarvel.simulation.roster import LEARNED, PLANNERS
 
     for level in levels:
         check_name("--noise", level, NOISE_LEVELS)
@@ -96,7 +96,7 @@ def benchmark(
     config = Config(spacing_m=config_spacing_m)
     workers = None
     if cluster is not None:
-        from decmarvel.cluster import Cluster, stay_off_the_devices
+        from decmarvel.benchmark.cluster import Cluster, stay_off_the_devices
 
         stay_off_the_devices()
         make_folder("--out", out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from decmarvel.live import Live
+    from decmarvel.show.live import Live
 
 PATIENCE_S = 60.0
 """How long the page of a mission that is over can still be opened."""

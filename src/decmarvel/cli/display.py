@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from decmarvel.mission import Moment
+    from decmarvel.simulation.mission import Moment
 
 _MODE_STYLES = ("cyan", "yellow", "green", "red", "dim")
 _LINE_EVERY_DECISIONS = 20
@@ -82,7 +82,7 @@ class Display:
 
 
 def _mode_names() -> tuple[str, ...]:
-    from decmarvel.types import MODE_NAMES
+    from decmarvel.core.types import MODE_NAMES
 
     return MODE_NAMES
 

@@ -32,13 +32,14 @@ from decmarvel.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from decmarvel.config import Config
-    from decmarvel.environment import Fleet
-    from decmarvel.live import Live
-    from decmarvel.planners import Planner
-    from decmarvel.recording import Recorder
-    from decmarvel.types import State, World
+    from decmarvel.core.config import Config
+    from decmarvel.recording.recorder import Recorder
+    from decmarvel.robot.planners.base import Planner
+    from decmarvel.show.live import Live
+    from decmarvel.simulation.fleet import Fleet
+    from decmarvel.simulation.types import State
     from decmarvel.worlds import Building
+    from decmarvel.worlds.world import World
 
 
 def explore(
@@ -102,15 +103,15 @@ def explore(
 
         from decmarvel.cli.browser import invite, see_out
         from decmarvel.cli.results import FILES, print_summary, write_results
-        from decmarvel.config import Config
-        from decmarvel.environment import Fleet
-        from decmarvel.live import Live
-        from decmarvel.page import write_page
-        from decmarvel.planners import BEST_PLANNER, label
-        from decmarvel.reach import visible_share
-        from decmarvel.runtime import enable_compilation_cache
+        from decmarvel.core.config import Config
+        from decmarvel.core.jax_setup import enable_compilation_cache
+        from decmarvel.show.html import write_page
+        from decmarvel.show.live import Live
+        from decmarvel.simulation.fleet import Fleet
+        from decmarvel.simulation.roster import BEST_PLANNER, label
         from decmarvel.worlds import FAMILIES
         from decmarvel.worlds.place import place
+        from decmarvel.worlds.reach import visible_share
 
         began = time.monotonic()
         name = planner or BEST_PLANNER
@@ -205,9 +206,10 @@ class Mission:
         import jax
 
         from decmarvel.cli.display import Display
-        from decmarvel.mission import Flight, Moment, decide, moment, take_off
-        from decmarvel.recording import Recorder
-        from decmarvel.types import Move, Thought
+        from decmarvel.core.types import Thought
+        from decmarvel.recording.recorder import Recorder
+        from decmarvel.simulation.mission import Flight, Moment, decide, moment, take_off
+        from decmarvel.simulation.types import Move
 
         config, planner = self.config, self.planner
 

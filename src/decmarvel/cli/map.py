@@ -81,10 +81,10 @@ def check(file: MapFile, spacing: Spacing = 4.0, start: Start = None, resolution
 
     Example: decmarvel map check lab.yaml --spacing 2
     """
-    from decmarvel.config import Config
-    from decmarvel.reach import reachable_sites, visible_share
-    from decmarvel.runtime import enable_compilation_cache
+    from decmarvel.core.config import Config
+    from decmarvel.core.jax_setup import enable_compilation_cache
     from decmarvel.worlds.place import place
+    from decmarvel.worlds.reach import reachable_sites, visible_share
 
     config = Config(spacing_m=check_spacing(spacing))
     build = builder(file, "", "", 0, resolution, start)
@@ -120,9 +120,9 @@ def draw(
 
     Example: decmarvel map draw lab.yaml --spacing 2 --out lab-drawn.png
     """
-    from decmarvel.config import Config
-    from decmarvel.figures import draw_map
-    from decmarvel.runtime import enable_compilation_cache
+    from decmarvel.core.config import Config
+    from decmarvel.core.jax_setup import enable_compilation_cache
+    from decmarvel.show.figures import draw_map
 
     config = Config(spacing_m=check_spacing(spacing))
     building = builder(file, "", "", 0, resolution, start)(config.cell_m)

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from decmarvel.planners import Planner
+    from decmarvel.robot.planners.base import Planner
     from decmarvel.worlds import Building
 
 MAX_ROBOTS = 16
@@ -61,12 +61,12 @@ def check_name(option: str, name: str, known: Iterable[str]) -> str:
 
 def choose_planner(name: str, weights: Path | None, option: str = "--planner") -> "Planner":
     """A planner by name; the learned one with weights of one's own, or the package's."""
-    from decmarvel.planners import LEARNED, PLANNERS
+    from decmarvel.simulation.roster import LEARNED, PLANNERS
 
     check_name(option, name, [*PLANNERS, LEARNED])
     if name != LEARNED:
         return PLANNERS[name]
-    from decmarvel.learning.policy import PUBLISHED, LearnedPlanner, load_actor
+    from decmarvel.robot.policy.planner import PUBLISHED, LearnedPlanner, load_actor
 
     return LearnedPlanner(load_actor(weights or PUBLISHED)[0])
 
@@ -105,7 +105,7 @@ def builder(
 
 def sight_warning(build: "Callable[[float], Building]", spacing_m: float, share: float) -> str | None:
     """What to say when robots cannot see all of a building, and what to do about it."""
-    from decmarvel.reach import ENOUGH, advise_spacing
+    from decmarvel.worlds.reach import ENOUGH, advise_spacing
 
     if share >= ENOUGH:
         return None

@@ -37,13 +37,13 @@ def replay(
     from rich.progress import Progress
 
     from decmarvel.cli.browser import open_page
-    from decmarvel.figures import draw_coverage, draw_mission
-    from decmarvel.film import count_frames, film_kind, write_film
-    from decmarvel.footprints import draw_footprints
-    from decmarvel.page import write_page
-    from decmarvel.recording import load_recording
-    from decmarvel.runtime import enable_compilation_cache
-    from decmarvel.story import tell
+    from decmarvel.core.jax_setup import enable_compilation_cache
+    from decmarvel.recording.format import load_recording
+    from decmarvel.recording.knowledge import tell
+    from decmarvel.show.figures import draw_coverage, draw_mission
+    from decmarvel.show.film import count_frames, film_kind, write_film
+    from decmarvel.show.footprints import draw_footprints
+    from decmarvel.show.html import write_page
 
     paths = [_mission(path) for path in (run, beside) if path is not None]
     recordings = [load_recording(path) for path in paths]
@@ -64,7 +64,7 @@ def replay(
         if mcap.suffix.lower() != ".mcap":
             raise complain("--mcap", f"{mcap}: MCAP files end in .mcap; name the file so")
         try:
-            from decmarvel.mcap_export import write_mcap
+            from decmarvel.show.mcap import write_mcap
         except ImportError as error:
             raise complain("--mcap", str(error)) from None
         make_folder("--mcap", mcap.parent)

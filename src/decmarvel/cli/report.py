@@ -10,7 +10,7 @@ from decmarvel.cli.options import check_name, make_folder
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from decmarvel.summary import Results
+    from decmarvel.benchmark.report.summary import Results
 
 
 def report(
@@ -32,15 +32,15 @@ def report(
     from rich.console import Console
     from rich.markup import escape
 
-    from decmarvel.rows import read_rows
+    from decmarvel.benchmark.rows import read_rows
 
     rows = read_rows(folder)
     place = folder if folder.is_dir() else folder.parent
     into = out or place / "report"
 
-    from decmarvel.report import write_report
-    from decmarvel.runtime import enable_compilation_cache
-    from decmarvel.summary import Results
+    from decmarvel.benchmark.report.page import write_report
+    from decmarvel.benchmark.report.summary import Results
+    from decmarvel.core.jax_setup import enable_compilation_cache
 
     if baseline is not None:
         check_name("--baseline", baseline, Results.of(rows).planners)
@@ -60,7 +60,7 @@ def _print_summary(console: "Console", results: "Results") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from decmarvel.summary import Condition
+    from decmarvel.benchmark.report.summary import Condition
 
     plain = [condition for condition in results.conditions if condition.plain]
     budgets_m = sorted({condition.budget_m for condition in plain})

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from decmarvel import __version__
-from decmarvel.belief import merge
-from decmarvel.figures import draw_coverage, draw_mission
-from decmarvel.files import write_whole
-from decmarvel.mission import Outcome, outcome
-from decmarvel.planners import needs_radio
-from decmarvel.recording import Recording
-from decmarvel.types import State
+from decmarvel.core.files import write_whole
+from decmarvel.recording.format import Recording
+from decmarvel.show.figures import draw_coverage, draw_mission
+from decmarvel.simulation.mission import Outcome, outcome
+from decmarvel.simulation.roster import needs_radio
+from decmarvel.simulation.team_map import merge
+from decmarvel.simulation.types import State
 
 FILES = ("summary.json", "mission.npz", "mission.png", "coverage.png")
 

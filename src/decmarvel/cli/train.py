@@ -39,13 +39,13 @@ def train(
     from rich.console import Console
 
     from decmarvel.cli.display import TrainingDisplay
-    from decmarvel.config import Config
-    from decmarvel.learning.evaluate import heldout_worlds
-    from decmarvel.learning.run import RunSettings, TrainingRun
-    from decmarvel.learning.run import train as run_training
-    from decmarvel.learning.train import PRESETS, default_compute, training_maps
-    from decmarvel.learning.weights import read_card
-    from decmarvel.runtime import enable_compilation_cache
+    from decmarvel.core.config import Config
+    from decmarvel.core.jax_setup import enable_compilation_cache
+    from decmarvel.robot.policy.weights import read_card
+    from decmarvel.training.evaluate import heldout_worlds
+    from decmarvel.training.loop import PRESETS, default_compute, training_maps
+    from decmarvel.training.run import RunSettings, TrainingRun
+    from decmarvel.training.run import train as run_training
 
     settings: Any = PRESETS[check_name("--preset", preset, PRESETS)]
     run: Any = RunSettings(minutes=minutes)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from decmarvel.config import Config
-from decmarvel.types import World
+from decmarvel.core.config import Config
 from decmarvel.worlds.building import Building, MapError
+from decmarvel.worlds.world import World
 
 BUCKETS = (8, 12, 16, 24, 32, 48, 64, 80, 104, 128, 160, 208, 256, 320, 416)
 """Sites a side. Maps of similar size share a bucket, and with it a compilation."""

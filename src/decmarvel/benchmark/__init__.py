@@ -1,0 +1,1 @@
+"""Many missions: which ones, flown where, one row each."""

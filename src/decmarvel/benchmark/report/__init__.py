@@ -1,0 +1,1 @@
+"""What the rows of a benchmark say: statistics, tables, figures, a page."""

@@ -1,0 +1,306 @@
+"""Plots of a benchmark: coverage over distance, success over budget, everything at a glance. One look per planner."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
+
+from decmarvel.benchmark.report.published import PLANNERS, published
+from decmarvel.benchmark.report.statistics import Estimate, bootstrap_band
+from decmarvel.benchmark.report.summary import Condition, Results, Summary
+from decmarvel.benchmark.rows import CURVE_STEP_M
+from decmarvel.core.files import write_whole
+from decmarvel.show.sheet import FAINT, GROUND, INK, save
+
+_KNOWN = {
+    "nearest": ("#E69F00", "o"),
+    "smmr": ("#56B4E9", "s"),
+    "nbvp": ("#009E73", "^"),
+    "marvel": ("#CC79A7", "D"),
+    "dec-marvel": ("#D55E00", "P"),
+    "sector": ("#0072B2", "v"),
+    "random": ("#7C828B", "X"),
+}
+"""Colours of Okabe and Ito, which colour-blind readers tell apart; the markers tell them apart in print, too."""
+_RADIO = (("#000000", "h"), ("#5A4FCF", "H"))
+_OTHERS = (("#882255", "<"), ("#6F6F2E", ">"), ("#44AA99", "p"), ("#332288", "d"))
+_BAND_RESAMPLES = 2000
+_GOAL = 0.99
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a planner looks in every plot. Planners that need a radio have dashed lines."""
+
+    label: str
+    colour: str
+    marker: str
+    dashed: bool
+
+    @property
+    def line(self) -> dict[str, Any]:
+        return {"color": self.colour, "linestyle": (0, (5, 2)) if self.dashed else "-"}
+
+    @property
+    def key(self) -> Line2D:
+        return Line2D([], [], **self.line, marker=self.marker, markersize=6, linewidth=1.8, label=self.label)
+
+
+def looks(results: Results) -> dict[str, Look]:
+    """A fixed look for the planners that are known, the next free one for others."""
+    radio, others = iter(_RADIO * 9), iter(_OTHERS * 9)
+    found = {}
+    for planner in results.planners:
+        dashed = results.communicates[planner]
+        colour, marker = next(radio) if dashed else _KNOWN.get(planner) or next(others)
+        found[planner] = Look(results.label(planner), colour, marker, dashed)
+    return found
+
+
+def draw_curves(results: Results, robots: int, stem: Path) -> None:
+    """Merged coverage over the largest travel of a robot, a panel per budget, with the 95% band of the mean."""
+    conditions = [condition for condition in results.conditions if condition.plain and condition.robots == robots]
+    figure, panels = _panels(len(conditions), height=3.7)
+    for axes, condition in zip(panels, conditions, strict=True):
+        for planner, look in looks(results).items():
+            trials = results.trials.get((planner, condition))
+            if trials is None or trials.curve.size == 0:
+                continue
+            curve, at_m = 100 * trials.curve, CURVE_STEP_M * np.arange(trials.curve.shape[1])
+            low, high = bootstrap_band(curve, resamples=_BAND_RESAMPLES)
+            axes.fill_between(at_m, low, high, color=look.colour, alpha=0.18, linewidth=0)
+            every = max(1, len(at_m) // 6)
+            axes.plot(at_m, curve.mean(axis=0), **look.line, linewidth=1.8)
+            axes.plot(
+                at_m[every::every],
+                curve.mean(axis=0)[every::every],
+                ls="none",
+                marker=look.marker,
+                markersize=5,
+                color=look.colour,
+            )
+        _goal_line(axes)
+        axes.set(xlim=(0, condition.budget_m), ylim=(0, 103), xlabel="largest distance travelled by a robot, m")
+        axes.set_title(f"budget {condition.budget_m:g} m", loc="left", fontsize=10, color=INK)
+    panels[0].set_ylabel("merged coverage")
+    _percent_axis(panels)
+    _finish(
+        figure,
+        results,
+        conditions,
+        f"How fast {robots} robots explore",
+        "Mean over all missions, with its 95% band. The dashed grey line is 99%, the mark of success.",
+        stem,
+    )
+
+
+def draw_success(results: Results, stem: Path) -> None:
+    """Success over the budget, a panel per team size, Wilson intervals, the paper's figures hollow."""
+    conditions = [condition for condition in results.conditions if condition.plain]
+    teams, budgets = sorted({s.robots for s in conditions}), sorted({s.budget_m for s in conditions})
+    figure, panels = _panels(len(teams), height=3.7)
+    style = looks(results)
+    told = {
+        planner: Look(f"{planner} (paper only)", *_KNOWN[planner], dashed=False)
+        for planner in PLANNERS
+        if planner not in style and any(published(planner, c.robots, c.budget_m) for c in conditions)
+    }
+    shift = _shifts(len(style), 0.075)
+    for axes, robots in zip(panels, teams, strict=True):
+        for (planner, look), beside in zip(style.items(), shift, strict=True):
+            there = _there(results, planner, [Condition(budget_m, robots) for budget_m in budgets])
+            at = [budgets.index(summary.condition.budget_m) + beside for summary in there]
+            _points(axes, at, [summary.success for summary in there], look, 100.0)
+            axes.plot(at, [100 * summary.success.mean for summary in there], **look.line, linewidth=1, alpha=0.5)
+            papers = [(x, s.paper.success_percent) for x, s in zip(at, there, strict=True) if s.paper is not None]
+            if papers:
+                axes.plot(*zip(*papers, strict=True), **_hollow(look))
+        for planner, look in told.items():
+            prints = [(x, published(planner, robots, budget_m)) for x, budget_m in enumerate(budgets)]
+            papers = [(x, print.success_percent) for x, print in prints if print is not None]
+            if papers:
+                axes.plot(*zip(*papers, strict=True), **_hollow(look))
+        axes.set(ylim=(-3, 103), xlim=(-0.5, len(budgets) - 0.5), xlabel="budget of each robot, m")
+        axes.set_xticks(range(len(budgets)), [f"{budget_m:g}" for budget_m in budgets])
+        axes.set_title(_team(robots), loc="left", fontsize=10, color=INK)
+    panels[0].set_ylabel("missions that reach 99%")
+    _percent_axis(panels)
+    extra = _paper_key("in the paper", results, conditions)
+    extra += [Line2D([], [], **_hollow(look), label=look.label) for look in told.values()]
+    _finish(
+        figure,
+        results,
+        conditions,
+        "How often the team reaches 99% coverage",
+        "Share of missions with its 95% interval (Wilson). Hollow: what the paper prints.",
+        stem,
+        extra,
+    )
+
+
+def draw_glance(results: Results, stem: Path) -> None:
+    """Coverage and penalised metres of every condition, a line per planner."""
+    conditions = sorted((s for s in results.conditions if s.plain), key=lambda s: (s.robots, s.budget_m))
+    style = looks(results)
+    figure = Figure(figsize=(9.6, 1.4 + len(conditions) * max(0.5, 0.11 * len(style))), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    shift = -_shifts(len(style), 0.78 / max(1, len(style)))
+    for (planner, look), beside in zip(style.items(), shift, strict=True):
+        there = _there(results, planner, conditions)
+        at = [len(conditions) - 1 - conditions.index(summary.condition) + beside for summary in there]
+        for axes, name, scale in ((left, "coverage", 100.0), (right, "penalised", 1.0)):
+            _points(axes, at, [getattr(summary, name) for summary in there], look, scale, across=True)
+        papers = [(100 * s.paper.coverage, y) for y, s in zip(at, there, strict=True) if s.paper is not None]
+        if papers:
+            left.plot(*zip(*papers, strict=True), **_hollow(look))
+    for number, condition in enumerate(reversed(conditions)):
+        for axes in (left, right):
+            if number % 2 == 0:
+                axes.axhspan(number - 0.5, number + 0.5, color=GROUND, alpha=0.5, linewidth=0, zorder=0)
+        right.plot([condition.budget_m] * 2, [number - 0.45, number + 0.45], color=FAINT, linewidth=1.2)
+    left.set_yticks(range(len(conditions)), [f"{_team(s.robots)}\n{s.budget_m:g} m" for s in reversed(conditions)])
+    left.set(ylim=(-0.5, len(conditions) - 0.5), xlabel="merged coverage at the end, %")
+    left.axvline(100 * _GOAL, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
+    right.set(xlabel="penalised metres to 99%, m")
+    left.set_title("coverage: right is better", loc="left", fontsize=10, color=INK)
+    right.set_title("distance: left is better", loc="left", fontsize=10, color=INK)
+    _bare([left, right], "x")
+    extra = _paper_key("paper's coverage", results, conditions)
+    _finish(
+        figure,
+        results,
+        conditions,
+        "All settings at a glance",
+        "Means with 95% intervals. A mission that did not reach 99% counts with its whole budget (grey line).",
+        stem,
+        extra,
+    )
+
+
+def _there(results: Results, planner: str, conditions: Sequence[Condition]) -> list[Summary]:
+    return [
+        results.summaries[planner, condition] for condition in conditions if (planner, condition) in results.summaries
+    ]
+
+
+def _points(
+    axes: Axes, at: Sequence[float], estimates: Sequence[Estimate], look: Look, scale: float, across: bool = False
+) -> None:
+    """Means with their intervals; `across` puts the values on the x axis."""
+    if not estimates:
+        return
+    mean, low, high = (scale * np.array([getattr(e, name) for e in estimates]) for name in ("mean", "low", "high"))
+    reach = np.maximum(0.0, [mean - low, high - mean])
+    place: dict[str, Any] = {"x": mean, "y": at, "xerr": reach} if across else {"x": at, "y": mean, "yerr": reach}
+    axes.errorbar(**place, ls="none", marker=look.marker, ms=5.5, color=look.colour, elinewidth=1.3, zorder=3)
+
+
+def _hollow(look: Look) -> dict[str, Any]:
+    return {
+        "linestyle": "none",
+        "marker": look.marker,
+        "markersize": 8.5,
+        "markerfacecolor": "none",
+        "markeredgecolor": look.colour,
+        "markeredgewidth": 1.1,
+        "zorder": 2.5,
+    }
+
+
+def _paper_key(text: str, results: Results, conditions: Sequence[Condition]) -> list[Line2D]:
+    """The legend of the hollow markers, if there are any."""
+    shown = any(summary.paper for summary in results.summaries.values() if summary.condition in conditions)
+    return [Line2D([], [], **_hollow(Look("", FAINT, "o", False)), label=text)] if shown else []
+
+
+def _shifts(count: int, step: float) -> np.ndarray:
+    return step * (np.arange(count) - (count - 1) / 2)
+
+
+def _panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(max(5.2, 3.4 * count), height + 0.9), layout="constrained")
+    panels = [panel for row in figure.subplots(1, count, sharey=True, squeeze=False) for panel in row]
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(w_pad=0.1)
+    return figure, panels
+
+
+def _goal_line(axes: Axes) -> None:
+    axes.axhline(100 * _GOAL, color=FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+
+
+def _percent_axis(panels: Sequence[Axes]) -> None:
+    _bare(panels, "both")
+    panels[0].yaxis.set_major_formatter(PercentFormatter(decimals=0))
+
+
+def _bare(panels: Sequence[Axes], grid: Any) -> None:
+    for axes in panels:
+        axes.grid(color=GROUND, linewidth=0.8, axis=grid)
+        axes.set_axisbelow(True)
+        axes.tick_params(length=3, labelsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def _team(robots: int) -> str:
+    return "1 robot" if robots == 1 else f"{robots} robots"
+
+
+def _finish(
+    figure: Figure,
+    results: Results,
+    conditions: Sequence[Condition],
+    headline: str,
+    detail: str,
+    stem: Path,
+    extra: Sequence[Line2D] = (),
+) -> None:
+    """Headline, what is seen, how many missions it rests on, and the planners below."""
+    shown = {key: len(trials) for key, trials in results.trials.items() if key[1] in conditions}
+    counts, flown = set(shown.values()), {planner for planner, _ in shown}
+    rests = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    heading(figure, headline, f"{detail} {rests} missions a mean.")
+    key(figure, [look.key for name, look in looks(results).items() if name in flown] + list(extra))
+    save_both(figure, stem)
+
+
+def heading(figure: Figure, headline: str, detail: str) -> None:
+    """Two lines above everything else, of the same size in every figure."""
+    inch = 1 / figure.get_figheight()
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(rect=(0, 0, 1, 1 - 0.58 * inch))
+    place: dict[str, Any] = {"x": 0.01, "ha": "left", "va": "top"}
+    figure.text(y=1 - 0.06 * inch, s=headline, fontsize=12, fontweight="bold", color=INK, **place)
+    figure.text(y=1 - 0.30 * inch, s=detail, fontsize=9, color=FAINT, **place)
+
+
+def key(figure: Figure, handles: Sequence[Artist]) -> None:
+    """Below everything else, in rows of about the same length."""
+    rows = -(-len(handles) // max(2, int(figure.get_figwidth() / 1.35)))
+    columns = -(-len(handles) // rows)
+    figure.legend(
+        handles=list(handles), loc="outside lower center", ncols=columns, frameon=False, fontsize=9, columnspacing=1.6
+    )
+
+
+def save_both(figure: Figure, stem: Path) -> None:
+    """As PNG and, for print, as SVG. The same rows give the same bytes."""
+    save(figure, stem.with_suffix(".png"))
+    with mpl.rc_context({"svg.hashsalt": "decmarvel"}):
+        write_whole(
+            stem.with_suffix(".svg"),
+            lambda file: figure.savefig(
+                file, format="svg", bbox_inches="tight", pad_inches=0.12, metadata={"Date": None}
+            ),
+        )

@@ -1,0 +1,396 @@
+"""The report on a benchmark: a page with the paper's tables beside ours, plots, tests, and files to go on with."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from decmarvel import __version__
+from decmarvel.benchmark.report import charts, gallery, tables
+from decmarvel.benchmark.report.statistics import RESAMPLES
+from decmarvel.benchmark.report.summary import QUIET, Comparison, Condition, Results
+from decmarvel.benchmark.report.tables import markdown_escape, markdown_grid
+from decmarvel.core.files import write_whole
+
+CALIBRATED = ("nearest", "smmr", "nbvp")
+"""Planners whose rules are public, so that the paper's figures check our simulator."""
+COVERAGE_LIMIT, METRES_LIMIT = 0.06, 0.12
+SIGNIFICANT = 0.05
+_TITLES = {
+    "success": ("Success", "Exact McNemar test; differences in percentage points"),
+    "coverage": ("Coverage", "Wilcoxon signed-rank test; mean differences in percentage points"),
+    "metres": ("Penalised metres to 99%", "Wilcoxon signed-rank test; mean differences in metres saved"),
+}
+
+
+def write_report(
+    rows: pa.Table,
+    folder: Path,
+    missions: Path | None = None,
+    baseline: str | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Results:
+    """Write all files of the report to a folder that exists. `missions` is where recordings may be."""
+    results = Results.of(rows)
+    recordings = gallery.load_missions(missions) if missions is not None and missions.is_dir() else []
+    plain = [condition for condition in results.conditions if condition.plain]
+    say("statistics")
+    write_whole(folder / "rows.parquet", lambda file: pq.write_table(rows, file, compression="zstd"))
+    _write(folder / "summary.csv", tables.csv_text(tables.summary_lines(results)))
+    _write_table(
+        results,
+        folder / "table1",
+        plain,
+        tables.TABLE_1,
+        "",
+        _caption(results, plain, "Exploration under travel budgets"),
+    )
+    failing = _breakdowns(results)
+    if failing:
+        _write_table(
+            results,
+            folder / "table3",
+            failing,
+            tables.TABLE_3,
+            "broken",
+            _caption(results, failing, "Robots that break down"),
+        )
+    noisy = _noises(results)
+    if noisy:
+        _write_table(
+            results, folder / "noise", noisy, tables.NOISE, "noise", _caption(results, noisy, "Perception noise")
+        )
+    pictures = _draw_plots(results, folder, say)
+    say("replays of the recorded missions")
+    shown = gallery.draw_galleries(results, recordings, folder) if recordings else []
+    say("page")
+    parts = [_lead(results), _glance(pictures)]
+    if plain:
+        parts += [_table_1(results, plain), _plots(pictures), _besides(results, plain)]
+    parts += [_tests(results, baseline), _calibration(results), _table_3(results, failing), _noise(results, noisy)]
+    parts += [_gallery(shown), _method(results), _files(folder)]
+    _write(folder / "report.md", "\n".join(part for part in parts if part))
+    return results
+
+
+def _write(path: Path, text: str) -> None:
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _write_table(
+    results: Results,
+    stem: Path,
+    conditions: Sequence[Condition],
+    quantities: Sequence[tables.Quantity],
+    extra: str,
+    caption: str,
+) -> None:
+    table = tables.build(results, conditions, quantities, extra)
+    _write(stem.with_suffix(".tex"), tables.latex(table, caption, f"tab:{stem.name}"))
+    _write(stem.with_suffix(".csv"), tables.csv_text(tables.long_lines(results, conditions, quantities)))
+
+
+def _breakdowns(results: Results) -> list[Condition]:
+    """Conditions with broken robots, and the same without."""
+    teams = {(c.budget_m, c.robots) for c in results.conditions if c.broken and c.noise == QUIET}
+    return [c for c in results.conditions if c.noise == QUIET and (c.budget_m, c.robots) in teams]
+
+
+def _noises(results: Results) -> list[Condition]:
+    """Conditions with noise, and the same without."""
+    teams = {(c.budget_m, c.robots, c.broken) for c in results.conditions if c.noise != QUIET}
+    return [c for c in results.conditions if (c.budget_m, c.robots, c.broken) in teams]
+
+
+def _caption(results: Results, conditions: Sequence[Condition], name: str) -> str:
+    """Of a LaTeX table."""
+    radio = any(results.communicates[p] for p in results.planners if any((p, c) in results.trials for c in conditions))
+    return (
+        f"{name}: mean (± standard deviation), below it the 95% interval and, where a row does not rest on all "
+        f"missions, "
+        f"their number n. Italics: the paper's figures. Bold: the best planner without a radio. "
+        + "Planners marked (radio) exchange maps, which the others cannot. " * radio
+        + f"{_counts(results, conditions)}."
+    )
+
+
+def _counts(results: Results, conditions: Sequence[Condition]) -> str:
+    counts = sorted({len(trials) for (_, condition), trials in results.trials.items() if condition in conditions})
+    each = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    return f"{each} mission{'s' * (counts[-1] != 1)} per planner and setting"
+
+
+def _lead(results: Results) -> str:
+    maps = results.maps
+    span = f"`{maps[0]}`" if len(maps) == 1 else f"`{maps[0]}` to `{maps[-1]}`"
+    names = ", ".join(markdown_escape(results.label(planner)) for planner in results.planners)
+    lines = [
+        "# Benchmark report\n",
+        f"- **{results.missions:,} missions**, {_counts(results, results.conditions)}",
+        f"- **Planners**: {names}",
+        f"- **Maps**: {len(maps)}, {span}; {results.seeds} seed{'s' * (results.seeds != 1)}",
+        f"- **Version**: missions flown by decmarvel {', '.join(results.versions)}, report by {__version__}",
+    ]
+    for planner, weights in results.weights.items():
+        lines.append(f"- **Weights** of {markdown_escape(planner)}: `{weights}`")
+    stranded = sum(summary.stranded for summary in results.summaries.values())
+    lines.append(f"- **Stranded robots**: {stranded or 'none'} in all missions")
+    if len(results.versions) > 1:
+        lines.append("- **Mixed versions**: missions of different versions of the package are compared here")
+    if any(results.communicates.values()):
+        lines.append(
+            "- **(radio)** marks planners whose robots exchange maps. They show what communication would buy; they "
+            "do not "
+            "compete for bold figures"
+        )
+    if results.missing:
+        lines += ["", _incomplete(results)]
+    return "\n".join(lines) + "\n"
+
+
+def _incomplete(results: Results) -> str:
+    wanted = sum(want for *_, want in results.missing) - sum(there for _, _, there, _ in results.missing)
+    shown = [
+        f"{markdown_escape(results.label(planner))} at {condition.text} ({there} of {want})"
+        for planner, condition, there, want in results.missing[:6]
+    ]
+    more = len(results.missing) - len(shown)
+    rest = f", and {more} more" if more > 0 else ""
+    return (
+        f"> **Incomplete.** {wanted:,} missions that other planners have flown are not there: "
+        f"{', '.join(shown)}{rest}. "
+        "Means of different planners may rest on different missions; the paired tests use shared missions only.\n"
+    )
+
+
+def _draw_plots(results: Results, folder: Path, say: Callable[[str], None]) -> list[tuple[str, str]]:
+    """File names and what they show, in the order of the page."""
+    plain = [condition for condition in results.conditions if condition.plain]
+    if not plain:
+        return []
+    say("plots")
+    charts.draw_glance(results, folder / "glance.png")
+    made = [("glance", "Coverage and penalised metres of every planner in every setting, with 95% intervals")]
+    teams = sorted({condition.robots for condition in plain}, key=lambda robots: (robots != gallery.USUAL_TEAM, robots))
+    for robots in teams:
+        charts.draw_curves(results, robots, folder / f"coverage_{robots}.png")
+        made.append((f"coverage_{robots}", f"Merged coverage over the distance travelled, {robots} robots"))
+    charts.draw_success(results, folder / "success.png")
+    made.append(("success", "Success rate over the budget, by team size, with Wilson intervals"))
+    return made
+
+
+def _glance(pictures: Sequence[tuple[str, str]]) -> str:
+    return "".join(f"![{text}]({name}.png)\n" for name, text in pictures[:1])
+
+
+def _table_1(results: Results, plain: Sequence[Condition]) -> str:
+    return (
+        "## Table I\n\n"
+        "The paper's layout and metrics. In brackets the 95% interval of the mean. Metres to 99% are over the *n* "
+        "missions "
+        "that reached 99%, as in the paper, which flatters planners that succeed on easy maps only: the penalised "
+        "metres "
+        "further down do not. Bold: the best planner without a radio. *Italics*: the paper's figure, 100 trials each, "
+        "on maps of its own.\n\n" + tables.markdown(tables.build(results, plain, tables.TABLE_1))
+    )
+
+
+def _plots(pictures: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"![{text}]({name}.png)\n" for name, text in pictures[1:])
+
+
+def _besides(results: Results, plain: Sequence[Condition]) -> str:
+    text = (
+        "## More about the same missions\n\n"
+        "Penalised metres count a mission that did not reach 99% with its whole budget. Overlap in Table I is "
+        "instantaneous: "
+        "the share of the team's view that two robots or more have at the same time. Cumulative overlap is the share "
+        "of the "
+        "team's known floor that two robots or more know at the end; the paper's overlap of NBVP looks like this "
+        "one. Individual 99%: metres until a robot's own map was "
+        "complete, mean over the robots that got there, *n* missions with such a robot.\n\n"
+    )
+    text += tables.markdown(tables.build(results, plain, tables.BESIDES))
+    lost = [(key, summary) for key, summary in results.summaries.items() if summary.stranded]
+    if not lost:
+        return text + "\nStranded robots: none.\n"
+    lines = [["planner", "setting", "stranded robots", "missions"]]
+    lines += [
+        [markdown_escape(results.label(planner)), condition.text, str(summary.stranded), str(summary.trials)]
+        for (planner, condition), summary in lost
+    ]
+    return text + "\n**Stranded robots**, neither home nor broken at the end:\n\n" + markdown_grid(lines)
+
+
+def _tests(results: Results, baseline: str | None) -> str:
+    """Conditions of Table I, then breakdowns and noise: two families of tests for each metric."""
+    if len(results.planners) < 2:
+        return ""
+    over = f" Baseline: {markdown_escape(results.label(baseline))}." if baseline else ""
+    text = (
+        "## Who beats whom\n\n"
+        "Two planners are compared on the missions that both flew: same map, seed, team, budget and conditions. A "
+        "setting is "
+        f"won where p, corrected by Holm's method over all tests of a table, is below {SIGNIFICANT}.{over}\n\n"
+    )
+    plain = [condition for condition in results.conditions if condition.plain]
+    others = [condition for condition in results.conditions if not condition.plain]
+    for conditions, where in ((plain, ""), (others, " with breakdowns or noise")):
+        for metric, (name, how) in _TITLES.items():
+            comparisons = results.compare(metric, conditions, baseline)
+            if comparisons:
+                text += f"### {name}{where}\n\n{how}.\n\n"
+                text += _wins(results, comparisons, baseline) + _details(results, comparisons)
+    return text
+
+
+def _wins(results: Results, comparisons: Sequence[Comparison], baseline: str | None) -> str:
+    """In how many settings the planner of the row beats that of the column, and the other way round."""
+    score: dict[tuple[str, str], list[int]] = {}
+    for test in comparisons:
+        for one, other, sign in ((test.first, test.second, 1), (test.second, test.first, -1)):
+            tally = score.setdefault((one, other), [0, 0, 0])
+            tally[2] += 1
+            if test.p_holm < SIGNIFICANT:
+                tally[0 if sign * test.difference.mean > 0 else 1] += 1
+    names = [name for name in results.planners if any(name in pair for pair in score)]
+    columns = [baseline] if baseline else names
+    lines = [["won : lost of settings", *(f"against {markdown_escape(results.label(name))}" for name in columns)]]
+    for one in names:
+        if one == baseline:
+            continue
+        cells = []
+        for other in columns:
+            won, lost, all_of = score.get((one, other), (0, 0, 0))
+            text = f"{won} : {lost} of {all_of}"
+            cells.append("" if one == other else tables.ABSENT if not all_of else f"**{text}**" if won > lost else text)
+        lines.append([markdown_escape(results.label(one)), *cells])
+    return markdown_grid(lines) + "\n"
+
+
+def _details(results: Results, comparisons: Sequence[Comparison]) -> str:
+    """A line per pair, a column per setting: by how much the first is better, and p."""
+    conditions = [c for c in results.conditions if any(test.condition == c for test in comparisons)]
+    pairs = list(dict.fromkeys((test.first, test.second) for test in comparisons))
+    found = {(test.first, test.second, test.condition): test for test in comparisons}
+    lines = [["better on average, and than whom", *(_short(condition) for condition in conditions)]]
+    for first, second in pairs:
+        cells = []
+        for condition in conditions:
+            test = found.get((first, second, condition))
+            cells.append(tables.ABSENT if test is None else _difference(test))
+        names = (markdown_escape(results.label(name)) for name in (first, second))
+        lines.append([" over ".join(names), *cells])
+    return (
+        "<details><summary>Every pair and setting: mean difference [95% interval], corrected p, shared missions"
+        f"</summary>\n\n{markdown_grid(lines)}\n</details>\n\n"
+    )
+
+
+def _difference(test: Comparison) -> str:
+    gap = test.difference
+    mean, low, high = (f"{round(value, 1) + 0.0:+.1f}" for value in (gap.mean, gap.low, gap.high))  # no -0.0
+    text = f"{mean} [{low}, {high}]"
+    p = "p < 0.001" if test.p_holm < 0.001 else f"p = {test.p_holm:.3f}" if test.p_holm < 1 else "p = 1"
+    return f"{f'**{text}**' if test.p_holm < SIGNIFICANT else text}<br>{p}, {test.pairs}"
+
+
+def _short(condition: Condition) -> str:
+    extras = f"<br>{condition.broken} broken" * (condition.broken > 0)
+    return f"N = {condition.robots}<br>{condition.budget_m:g} m{extras}" + (
+        f"<br>noise {condition.noise}" if condition.noise != QUIET else ""
+    )
+
+
+def _calibration(results: Results) -> str:
+    """How far the planners with public rules are from the paper's figures."""
+    flown = [name for name in CALIBRATED if name in results.planners]
+    conditions = [c for c in results.conditions if c.plain and any(_gaps(results, name, c) for name in flown)]
+    if not conditions:
+        return ""
+    far, all_of = 0, 0
+    lines = [["ours against the paper", *(_short(condition) for condition in conditions)]]
+    for name in flown:
+        cells = []
+        for condition in conditions:
+            gaps = _gaps(results, name, condition)
+            far += any(beyond for _, beyond in gaps)
+            all_of += bool(gaps)
+            cells.append("<br>".join(f"**{text}** (far)" if beyond else text for text, beyond in gaps) or tables.ABSENT)
+        lines.append([name, *cells])
+    verdict = f"All {all_of} are" if not far else f"**{far} of {all_of} are not**"
+    return (
+        "## Calibration\n\n"
+        "Planners with public rules should come out here as in the paper: coverage within "
+        f"{COVERAGE_LIMIT}, metres to 99% (survivors' mean, *n* missions) within {METRES_LIMIT:.0%}. {verdict}.\n\n"
+        + markdown_grid(lines)
+    )
+
+
+def _gaps(results: Results, planner: str, condition: Condition) -> list[tuple[str, bool]]:
+    """Coverage minus the paper's, metres over the paper's; and whether that is too much."""
+    summary = results.summaries.get((planner, condition))
+    if summary is None or summary.paper is None:
+        return []
+    coverage = summary.coverage.mean - summary.paper.coverage
+    gaps = [(f"coverage {round(coverage, 3) + 0.0:+.3f}", abs(coverage) > COVERAGE_LIMIT)]
+    if summary.metres.known:
+        metres = summary.metres.mean / summary.paper.metres.mean - 1
+        gaps.append((f"metres {round(metres, 3) + 0.0:+.1%}, n = {summary.metres.count}", abs(metres) > METRES_LIMIT))
+    return gaps
+
+
+def _table_3(results: Results, failing: Sequence[Condition]) -> str:
+    if not failing:
+        return ""
+    return (
+        "## Table III: robots that break down\n\n"
+        "Broken robots stop where they are, at a moment of chance. The paper has this for dec-marvel with four robots. "
+        "Metres are over the *n* missions that got there, so a setting with more failures can look faster.\n\n"
+        + tables.markdown(tables.build(results, failing, tables.TABLE_3, "broken"))
+    )
+
+
+def _noise(results: Results, noisy: Sequence[Condition]) -> str:
+    if not noisy:
+        return ""
+    return "## Perception noise\n\nNot in the paper.\n\n" + tables.markdown(
+        tables.build(results, noisy, tables.NOISE, "noise")
+    )
+
+
+def _gallery(shown: Sequence[tuple[str, str]]) -> str:
+    if not shown:
+        return ""
+    return (
+        "## Missions\n\nThe first trial of each setting, recorded. One mission is an example, not evidence.\n\n"
+        + "\n".join(f"![{text}]({name}.png)\n" for name, text in shown)
+    )
+
+
+def _method(results: Results) -> str:
+    return (
+        "## How the figures are made\n\n"
+        "- **Success**: merged coverage of 99% at any time. **All home**: and every unbroken robot home within its "
+        "budget.\n"
+        "- **Metres to 99%**: largest travel of a robot at that moment.\n"
+        "- **Intervals** are 95%: Wilson's for shares; for means, percentiles of "
+        f"{RESAMPLES:,} bootstrap samples of missions with a fixed seed. Missions count as independent, also where "
+        f"several "
+        "seeds share a map.\n"
+        "- **±** is the standard deviation over missions.\n"
+    )
+
+
+def _files(folder: Path) -> str:
+    return (
+        "## Files\n\n"
+        "`rows.parquet` has every mission, `summary.csv` every statistic in full precision, `table1.tex` and "
+        "`table1.csv` "
+        "Table I for a paper (LaTeX needs booktabs and multirow)"
+        + (", `table3.*` the breakdowns" if (folder / "table3.csv").exists() else "")
+        + (", `noise.*` the noise" if (folder / "noise.csv").exists() else "")
+        + "; every plot is there as SVG, too.\n"
+    )

@@ -1,0 +1,351 @@
+"""What the rows of a benchmark say: statistics of every condition, and who beats whom on the same missions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+from decmarvel.benchmark.report.published import PLANNERS, Published, published
+from decmarvel.benchmark.report.statistics import (
+    Estimate,
+    estimate_mean,
+    estimate_means,
+    estimate_share,
+    holm,
+    mcnemar,
+    wilcoxon,
+)
+from decmarvel.core.config import NOISE_LEVELS
+
+QUIET = "off"
+"""The noise level of a benchmark without noise."""
+_CURVE_UNIT = 1e-4
+_NUMBERS = ("coverage", "metres_to_99", "overlap", "overlap_cumulative", "individual_99")
+
+
+class Condition(NamedTuple):
+    """What a mission is flown under, whoever the planner is."""
+
+    budget_m: float
+    robots: int
+    broken: int = 0
+    noise: str = QUIET
+
+    @property
+    def plain(self) -> bool:
+        """Neither breakdowns nor noise: a condition of Table I."""
+        return self.broken == 0 and self.noise == QUIET
+
+    @property
+    def text(self) -> str:
+        extras = [f"{self.broken} broken"] * (self.broken > 0) + [f"noise {self.noise}"] * (self.noise != QUIET)
+        return ", ".join([f"{self.robots} robots", f"{self.budget_m:g} m", *extras])
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The missions of one planner in one condition, one entry each."""
+
+    mission: list[tuple[str, int]]
+    """Map and seed; planners are compared on the missions that they share."""
+    columns: Mapping[str, np.ndarray]
+    curves: list[np.ndarray]
+    budget_m: float
+
+    def __len__(self) -> int:
+        return len(self.mission)
+
+    @property
+    def success(self) -> np.ndarray:
+        return self.columns["success"]
+
+    @property
+    def penalised_m(self) -> Float[np.ndarray, " trials"]:
+        """Metres to 99%, and the whole budget where it was not reached."""
+        return np.where(self.success, self.columns["metres_to_99"], self.budget_m)
+
+    @cached_property
+    def curve(self) -> Float[np.ndarray, "trials points"]:
+        """Merged coverage every 16 m of the largest travel. A curve that ends early stays where it ended."""
+        whole = [curve for curve in self.curves if len(curve)]
+        points = max((len(curve) for curve in whole), default=0)
+        held = [np.pad(curve, (0, points - len(curve)), mode="edge") for curve in whole]
+        return np.array(held, np.float64).reshape(len(whole), points) * _CURVE_UNIT
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The statistics of one planner in one condition."""
+
+    planner: str
+    condition: Condition
+    trials: int
+    coverage: Estimate
+    success: Estimate
+    strict_success: Estimate
+    metres: Estimate
+    """Over the trials that reached 99%."""
+    penalised: Estimate
+    """Over all trials; those that did not reach 99% count with their budget."""
+    overlap: Estimate
+    overlap_cumulative: Estimate
+    individual: Estimate
+    """Metres until a robot's own map reached 99%: over missions, of the mean over the robots that got there."""
+    individual_robots: int
+    """How many robots got there."""
+    stranded: int
+    """Robots that were neither home nor broken at the end."""
+    decisions: float
+    travelled_m: float
+
+    @property
+    def paper(self) -> Published | None:
+        if self.condition.noise != QUIET:
+            return None
+        return published(self.planner, self.condition.robots, self.condition.budget_m, self.condition.broken)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two planners on the missions that both flew. A positive difference speaks for the first."""
+
+    metric: str
+    first: str
+    second: str
+    condition: Condition
+    pairs: int
+    difference: Estimate
+    """Of success in percentage points, of coverage in the same, of penalised metres in metres saved."""
+    p: float
+    p_holm: float = 1.0
+
+
+METRICS = ("success", "coverage", "metres")
+"""Of the paired tests. Metres are the penalised ones: they exist for every mission."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """All missions of a benchmark by planner and condition."""
+
+    trials: Mapping[tuple[str, Condition], Trials]
+    communicates: Mapping[str, bool]
+    versions: tuple[str, ...]
+    maps: tuple[str, ...]
+    seeds: int
+    weights: Mapping[str, str]
+    """Of the planners that have learned something."""
+    missions: int
+
+    @classmethod
+    def of(cls, table: pa.Table) -> "Results":
+        names = _planner_names(table)
+        conditions = [
+            Condition(float(budget_m), int(robots), int(broken), str(noise))
+            for budget_m, robots, broken, noise in zip(
+                *(table[name].to_pylist() for name in ("budget_m", "robots", "broken", "noise")), strict=True
+            )
+        ]
+        missions = list(zip(table["map_id"].to_pylist(), table["seed"].to_pylist(), strict=True))
+        groups: dict[tuple[str, Condition], list[int]] = {}
+        for row, key in enumerate(zip(names, conditions, strict=True)):
+            groups.setdefault(key, []).append(row)
+        columns = _columns(table)
+        curves = _curves(table)
+        trials = {
+            (planner, condition): Trials(
+                [missions[row] for row in rows],
+                {name: column[rows] for name, column in columns.items()},
+                [curves[row] for row in rows],
+                condition.budget_m,
+            )
+            for (planner, condition), rows in groups.items()
+        }
+        radio = dict(zip(names, table["communicates"].to_pylist(), strict=True))
+        return cls(
+            trials,
+            {name: radio[name] for name in _in_order(radio, radio)},
+            tuple(sorted(set(table["version"].to_pylist()))),
+            tuple(sorted(set(table["map_id"].to_pylist()))),
+            len(set(table["seed"].to_pylist())),
+            {name: text for name, text in zip(names, table["weights"].to_pylist(), strict=True) if text},
+            len(names),
+        )
+
+    @property
+    def planners(self) -> tuple[str, ...]:
+        """The paper's in its order, then ours, then those that need a radio."""
+        return tuple(self.communicates)
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        return tuple(sorted({condition for _, condition in self.trials}, key=_condition_order))
+
+    @cached_property
+    def summaries(self) -> dict[tuple[str, Condition], Summary]:
+        order = ((planner, condition) for condition in self.conditions for planner in self.planners)
+        return {key: _summarise(*key, self.trials[key]) for key in order if key in self.trials}
+
+    def label(self, planner: str) -> str:
+        """The planner's name; one that needs a radio says so, wherever it appears."""
+        return f"{planner} (radio)" if self.communicates[planner] else planner
+
+    def best(self, condition: Condition, quantity: str, highest: bool, digits: int, scale: float = 1.0) -> set[str]:
+        """The best planners without a radio in a condition; those that print the same are equally good."""
+        printed = {}
+        for planner in self.planners:
+            summary = self.summaries.get((planner, condition))
+            if summary is None or self.communicates[planner]:
+                continue
+            estimate: Estimate = getattr(summary, quantity)
+            if estimate.known:
+                printed[planner] = f"{scale * estimate.mean:.{digits}f}"
+        if not printed:
+            return set()
+        goal = (max if highest else min)(printed.values(), key=float)
+        return {planner for planner, value in printed.items() if value == goal}
+
+    @cached_property
+    def missing(self) -> list[tuple[str, Condition, int, int]]:
+        """Planner, condition, trials there and trials wanted: where a planner has fewer than another one.
+
+        Conditions with breakdowns or noise are not flown by everybody; there, only what was begun counts.
+        """
+        most = {
+            condition: max(len(t) for (_, s), t in self.trials.items() if s == condition)
+            for condition in self.conditions
+        }
+        return [
+            (planner, condition, there, most[condition])
+            for condition in self.conditions
+            for planner in self.planners
+            if (there := len(self.trials.get((planner, condition), ()))) < most[condition]
+            and (there or condition.plain)
+        ]
+
+    def compare(
+        self, metric: str, conditions: Sequence[Condition] | None = None, baseline: str | None = None
+    ) -> list[Comparison]:
+        """All pairs of planners, or those with the baseline, in some conditions; p is corrected over the whole list."""
+        found = []
+        for one, other in combinations(self.planners, 2):
+            if baseline is not None and baseline not in (one, other):
+                continue
+            tests = [
+                self._compare(metric, one, other, c) for c in self.conditions if conditions is None or c in conditions
+            ]
+            there = [test for test in tests if test is not None]
+            if sum(test.difference.mean for test in there) < 0:
+                there = [_turned(test) for test in there]
+            found += there
+        adjusted = holm([test.p for test in found])
+        return [_with_holm(test, p) for test, p in zip(found, adjusted, strict=True)]
+
+    def _compare(self, metric: str, one: str, other: str, condition: Condition) -> Comparison | None:
+        first, second = self.trials.get((one, condition)), self.trials.get((other, condition))
+        if first is None or second is None:
+            return None
+        rows, others = _shared(first, second)
+        if len(rows) == 0:
+            return None
+        if metric == "success":
+            a, b = first.success[rows], second.success[others]
+            p = mcnemar(int((a & ~b).sum()), int((b & ~a).sum()))
+            differences = 100.0 * (a.astype(np.float64) - b)
+        else:
+            if metric == "coverage":
+                differences = 100 * (first.columns["coverage"][rows] - second.columns["coverage"][others])
+            else:
+                differences = second.penalised_m[others] - first.penalised_m[rows]
+            p = wilcoxon(differences)
+        return Comparison(metric, one, other, condition, len(rows), estimate_mean(differences), p)
+
+
+def _shared(first: Trials, second: Trials) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Entries of both that are the same mission."""
+    place = {mission: row for row, mission in enumerate(second.mission)}
+    both = [(row, place[mission]) for row, mission in enumerate(first.mission) if mission in place]
+    rows = np.array(both, np.int64).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
+
+
+def _turned(test: Comparison) -> Comparison:
+    gap = test.difference
+    back = Estimate(-gap.mean, -gap.high, -gap.low, gap.std, gap.count)
+    return Comparison(test.metric, test.second, test.first, test.condition, test.pairs, back, test.p)
+
+
+def _with_holm(test: Comparison, p_holm: float) -> Comparison:
+    return Comparison(test.metric, test.first, test.second, test.condition, test.pairs, test.difference, test.p, p_holm)
+
+
+def _summarise(planner: str, condition: Condition, trials: Trials) -> Summary:
+    columns, count = trials.columns, len(trials)
+    gapless = np.stack([columns["coverage"], trials.penalised_m, columns["overlap"], columns["overlap_cumulative"]], 1)
+    coverage, penalised, overlap, overlap_cumulative = estimate_means(gapless)
+    return Summary(
+        planner,
+        condition,
+        count,
+        coverage=coverage,
+        success=estimate_share(int(trials.success.sum()), count),
+        strict_success=estimate_share(int(columns["strict_success"].sum()), count),
+        metres=estimate_mean(columns["metres_to_99"][trials.success]),
+        penalised=penalised,
+        overlap=overlap,
+        overlap_cumulative=overlap_cumulative,
+        individual=estimate_mean(columns["individual_99"]),
+        individual_robots=int(columns["individual_99_count"].sum()),
+        stranded=int(columns["stranded"].sum()),
+        decisions=float(columns["decisions"].mean()),
+        travelled_m=float(columns["travelled_m"].mean()),
+    )
+
+
+def _columns(table: pa.Table) -> dict[str, np.ndarray]:
+    columns = {name: np.array(table[name].to_numpy(), np.float64) for name in _NUMBERS}
+    for name in ("success", "strict_success"):
+        columns[name] = np.array(table[name].to_pylist(), bool)
+    for name in ("individual_99_count", "stranded", "decisions", "travelled_m"):
+        columns[name] = np.array(table[name].to_numpy(), np.float64)
+    return columns
+
+
+def _curves(table: pa.Table) -> list[np.ndarray]:
+    column = table["curve"].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # older versions keep one chunk as a chunk
+        column = pa.concat_arrays(column.chunks)
+    values, offsets = column.values.to_numpy(zero_copy_only=False), column.offsets.to_numpy()
+    return [values[begin:end] for begin, end in pairwise(offsets)]
+
+
+def _planner_names(table: pa.Table) -> list[str]:
+    """Planners by name; one that was flown with several weights is as many planners."""
+    pairs = list(zip(table["planner"].to_pylist(), table["weights"].to_pylist(), strict=True))
+    kinds: dict[str, set[Any]] = {}
+    for planner, weights in pairs:
+        kinds.setdefault(planner, set()).add(weights)
+    return [
+        f"{planner} [{weights[:8] if weights else 'untrained'}]" if len(kinds[planner]) > 1 else planner
+        for planner, weights in pairs
+    ]
+
+
+def _in_order(names: Iterable[str], communicates: Mapping[str, bool]) -> list[str]:
+    def rank(name: str) -> tuple[bool, int, str]:
+        family = name.split(" [")[0]
+        return communicates[name], PLANNERS.index(family) if family in PLANNERS else len(PLANNERS), name
+
+    return sorted(names, key=rank)
+
+
+def _condition_order(condition: Condition) -> tuple[float, int, int, int, str]:
+    """As the paper's table: budgets, then team sizes; then breakdowns, then noise from weak to strong."""
+    levels = list(NOISE_LEVELS)
+    level = levels.index(condition.noise) if condition.noise in levels else len(levels)
+    return condition.budget_m, condition.robots, condition.broken, level, condition.noise

@@ -1,0 +1,313 @@
+"""Tables in the paper's layout, a row per metric and a column per planner: as Markdown, LaTeX and CSV."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from decmarvel.benchmark.report.published import PLANNERS, Published, published
+from decmarvel.benchmark.report.statistics import Estimate
+from decmarvel.benchmark.report.summary import QUIET, Condition, Results, Summary
+
+ABSENT = "–"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A row of a block: which estimate it shows and how."""
+
+    name: str
+    """The field of `Summary`."""
+    title: str
+    highest: bool
+    """Whether more is better."""
+    digits: int
+    scale: float = 1.0
+    spread: bool = False
+    """Whether the standard deviation is shown."""
+    counted: bool = False
+    """Whether the number of values is shown: the row does not rest on all trials."""
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title} {'↑' if self.highest else '↓'}"
+
+    def number(self, value: float) -> str:
+        return f"{self.scale * value:.{self.digits}f}"
+
+    def paper(self, row: Published | None) -> tuple[float, float | None] | None:
+        """Mean and deviation as the paper prints them, in the units of this table."""
+        if row is None or self.name not in ("coverage", "success", "metres", "overlap", "individual"):
+            return None
+        if self.name in ("coverage", "success"):
+            return (row.coverage if self.name == "coverage" else row.success_percent), None
+        return getattr(row, self.name)
+
+
+COVERAGE = Quantity("coverage", "exploration rate", True, 3)
+SUCCESS = Quantity("success", "success, %", True, 1, scale=100.0)
+METRES = Quantity("metres", "metres to 99%", False, 1, spread=True, counted=True)
+OVERLAP = Quantity("overlap", "overlap ratio", False, 3, spread=True)
+PENALISED = Quantity("penalised", "penalised metres", False, 1, spread=True)
+CUMULATIVE = Quantity("overlap_cumulative", "cumulative overlap", False, 3, spread=True)
+STRICT = Quantity("strict_success", "success and all home, %", True, 1, scale=100.0)
+INDIVIDUAL = Quantity("individual", "individual 99%, m", False, 1, spread=True, counted=True)
+
+TABLE_1 = (COVERAGE, SUCCESS, METRES, OVERLAP)
+"""The paper's four metrics."""
+BESIDES = (PENALISED, CUMULATIVE, STRICT, INDIVIDUAL)
+TABLE_3 = (COVERAGE, SUCCESS, METRES, INDIVIDUAL)
+NOISE = (COVERAGE, SUCCESS, METRES, PENALISED)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One estimate, ready to print; empty strings for what it does not have."""
+
+    value: str = ""
+    spread: str = ""
+    interval: str = ""
+    count: str = ""
+    paper: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of one condition."""
+
+    labels: tuple[str, ...]
+    rows: list[tuple[str, list[Cell]]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings of the label columns and of the planners' columns, and the blocks."""
+
+    heads: tuple[str, ...]
+    columns: tuple[str, ...]
+    blocks: list[Block]
+
+
+def build(results: Results, conditions: Sequence[Condition], quantities: Sequence[Quantity], extra: str = "") -> Table:
+    """A table over some conditions. `extra` is a field of `Condition` that is shown beside budget and N."""
+    subject = [condition for condition in conditions if not condition.plain] or conditions
+    """What the table is about; undisturbed conditions stand beside disturbed ones for comparison."""
+    flown = [name for name in results.planners if any((name, c) in results.summaries for c in subject)]
+    told = [name for name in PLANNERS if name not in flown and any(_printed(name, c, quantities) for c in subject)]
+    blocks = []
+    for condition in conditions:
+        rows = []
+        for quantity in quantities:
+            best = results.best(condition, quantity.name, quantity.highest, quantity.digits, quantity.scale)
+            ours = [_cell(quantity, results.summaries.get((name, condition)), name in best) for name in flown]
+            theirs = [Cell(paper=_paper_text(quantity, _row(name, condition))) for name in told]
+            rows.append((quantity.heading, ours + theirs))
+        labels = (
+            f"{condition.budget_m:g}",
+            str(condition.robots),
+            *([str(getattr(condition, extra))] if extra else []),
+        )
+        blocks.append(Block(labels, rows))
+    heads = ("budget, m", "N", *([extra] if extra else []))
+    columns = [results.label(name) for name in flown] + [f"{name} (paper only)" for name in told]
+    return Table(heads, tuple(columns), blocks)
+
+
+def _row(planner: str, condition: Condition) -> Published | None:
+    if condition.noise != QUIET:
+        return None
+    return published(planner, condition.robots, condition.budget_m, condition.broken)
+
+
+def _printed(planner: str, condition: Condition, quantities: Sequence[Quantity]) -> bool:
+    return any(quantity.paper(_row(planner, condition)) is not None for quantity in quantities)
+
+
+def _cell(quantity: Quantity, summary: Summary | None, best: bool) -> Cell:
+    if summary is None:
+        return Cell(ABSENT)
+    estimate: Estimate = getattr(summary, quantity.name)
+    paper = _paper_text(quantity, summary.paper)
+    count = str(estimate.count) if quantity.counted else ""
+    if not estimate.known:
+        return Cell(ABSENT, count=count, paper=paper)
+    spread = quantity.number(estimate.std) if quantity.spread and np.isfinite(estimate.std) else ""
+    interval = f"{quantity.number(estimate.low)}, {quantity.number(estimate.high)}"
+    return Cell(quantity.number(estimate.mean), spread, interval, count, paper, best)
+
+
+def _paper_text(quantity: Quantity, row: Published | None) -> str:
+    printed = quantity.paper(row)
+    if printed is None:
+        return ""
+    mean, std = printed
+    return f"{mean:.{quantity.digits}f}" + (f" ± {std:.{quantity.digits}f}" if std is not None else "")
+
+
+def markdown(table: Table) -> str:
+    """With line breaks inside the cells: value and interval, below it the paper's figure."""
+
+    def text(cell: Cell) -> str:
+        value = f"**{cell.value}**" if cell.best else cell.value
+        ours = value + f" ± {cell.spread}" * bool(cell.spread) + f" [{cell.interval}]" * bool(cell.interval)
+        ours += f", n = {cell.count}" * bool(cell.count)
+        return "<br>".join([ours] * bool(ours) + [f"*paper {cell.paper}*"] * bool(cell.paper)) or ABSENT
+
+    lines = [[*table.heads, "", *map(markdown_escape, table.columns)]]
+    for block in table.blocks:
+        for number, (heading, cells) in enumerate(block.rows):
+            labels = block.labels if number == 0 else ("",) * len(block.labels)
+            lines.append([*labels, heading, *map(text, cells)])
+    return markdown_grid(lines)
+
+
+def markdown_grid(lines: Iterable[Sequence[str]]) -> str:
+    """A plain table; the first line is its head."""
+    head, *body = ["| " + " | ".join(line) + " |" for line in lines]
+    rule = "|" + "---|" * (head.count(" | ") + 1)
+    return "\n".join([head, rule, *body]) + "\n"
+
+
+def markdown_escape(text: str) -> str:
+    for sign in "\\`*_[]<>|":
+        text = text.replace(sign, "\\" + sign)
+    return text
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "±": r"$\pm$",
+    "–": "--",
+    "<": "$<$",
+    ">": "$>$",
+    "[": "{[}",
+    "]": "{]}",
+} | {sign: "\\" + sign for sign in "&%$#_{}"}
+
+
+def latex_escape(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)
+
+
+def latex(table: Table, caption: str, label: str) -> str:
+    """For an article with booktabs and multirow. Below each value its interval, then in italics the paper's figure."""
+    depth, width = len(table.heads), len(table.heads) + 1 + len(table.columns)
+    lines = [
+        r"% Needs \usepackage{adjustbox,booktabs,multirow}.",
+        r"\begin{table*}[tb]",
+        r"\centering",
+        rf"\caption{{{latex_escape(caption)}}}",
+        rf"\label{{{label}}}",
+        r"\tiny",
+        r"\setlength{\tabcolsep}{3pt}",
+        r"\renewcommand{\arraystretch}{0.95}",
+        r"\begin{adjustbox}{max width=\textwidth}",
+        rf"\begin{{tabular}}{{{'c' * depth}l{'c' * len(table.columns)}}}",
+        r"\toprule",
+        " & ".join(map(latex_escape, [*table.heads, "", *table.columns])) + r" \\",
+    ]
+    for budget, group in groupby(table.blocks, key=lambda block: block.labels[0]):
+        blocks = list(group)
+        lines.append(r"\midrule")
+        for number, block in enumerate(blocks):
+            if number:
+                lines.append(rf"\cmidrule{{2-{width}}}")
+            labels = ["" if number else _multirow(budget, sum(map(_height, blocks)))]
+            labels += [_multirow(text, _height(block)) for text in block.labels[1:]]
+            for heading, cells in block.rows:
+                lines.append(" & ".join([*labels, latex_escape(heading), *map(_latex_value, cells)]) + r" \\")
+                labels = [""] * depth
+                below = _latex_below(cells)
+                lines += [" & ".join([*labels, "", *line]) + r" \\" for line in below]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{adjustbox}", r"\end{table*}"]
+    return "\n".join(lines) + "\n"
+
+
+def _multirow(text: str, rows: int) -> str:
+    return rf"\multirow{{{rows}}}{{*}}{{{latex_escape(text)}}}"
+
+
+def _latex_value(cell: Cell) -> str:
+    if not cell.value:  # a column of the paper alone
+        return rf"\textit{{{latex_escape(cell.paper or ABSENT)}}}"
+    value = rf"\textbf{{{latex_escape(cell.value)}}}" if cell.best else latex_escape(cell.value)
+    return value + rf" $\pm$ {cell.spread}" * bool(cell.spread)
+
+
+def _latex_below(cells: Sequence[Cell]) -> list[list[str]]:
+    """Intervals and counts; the paper's figures beside them if they are short, on a line of their own if not."""
+    ground = [f"[{cell.interval}]" * bool(cell.interval) + f" n={cell.count}" * bool(cell.count) for cell in cells]
+    paper = [rf"\textit{{{latex_escape(cell.paper)}}}" if cell.value and cell.paper else "" for cell in cells]
+    escaped = [latex_escape(text.strip()) for text in ground]
+    if any("±" in cell.paper for cell in cells if cell.value):
+        return [escaped, paper]
+    return [[" ".join(filter(None, both)) for both in zip(escaped, paper, strict=True)]]
+
+
+def _height(block: Block) -> int:
+    return sum(1 + len(_latex_below(cells)) for _, cells in block.rows)
+
+
+def csv_text(lines: Iterable[Sequence[object]]) -> str:
+    """Lines of a CSV file. Floats keep every digit, what is unknown is empty."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for line in lines:
+        writer.writerow(["" if item is None or (isinstance(item, float) and np.isnan(item)) else item for item in line])
+    return file.getvalue()
+
+
+def long_lines(results: Results, conditions: Sequence[Condition], quantities: Sequence[Quantity]) -> list[list[object]]:
+    """The numbers of a table, a line each, in the units of the table; the paper's own beside them."""
+    head = "budget_m robots broken noise metric planner communicates trials count mean low high std best_without_radio"
+    lines: list[list[object]] = [[*head.split(), "paper_mean", "paper_std"]]
+    names = [*results.planners, *(name for name in PLANNERS if name not in results.planners)]
+    for condition in conditions:
+        for quantity in quantities:
+            best = results.best(condition, quantity.name, quantity.highest, quantity.digits, quantity.scale)
+            for name in names:
+                summary = results.summaries.get((name, condition))
+                paper = quantity.paper(_row(name, condition))
+                if summary is None and paper is None:
+                    continue
+                line: list[object] = [
+                    condition.budget_m,
+                    condition.robots,
+                    condition.broken,
+                    condition.noise,
+                    quantity.name,
+                ]
+                line += [name, results.communicates.get(name, False)]
+                if summary is None:
+                    line += [0, 0, None, None, None, None, False]
+                else:
+                    value: Estimate = getattr(summary, quantity.name)
+                    scaled = [quantity.scale * number for number in (value.mean, value.low, value.high, value.std)]
+                    line += [summary.trials, value.count, *scaled, name in best]
+                lines.append(line + list(paper or (None, None)))
+    return lines
+
+
+def summary_lines(results: Results) -> list[list[object]]:
+    """One line per planner and condition, with every statistic in full precision."""
+    quantities = ("coverage", "success", "strict_success", "metres", "penalised", "overlap", "overlap_cumulative")
+    head = ["planner", "communicates", "robots", "budget_m", "broken", "noise", "trials"]
+    for name in (*quantities, "individual"):
+        head += [f"{name}_{part}" for part in ("mean", "low", "high", "std", "count")]
+    lines: list[list[object]] = [[*head, "individual_robots", "stranded", "decisions", "travelled_m"]]
+    for (planner, condition), summary in results.summaries.items():
+        line: list[object] = [planner, results.communicates[planner], condition.robots, condition.budget_m]
+        line += [condition.broken, condition.noise, summary.trials]
+        for name in (*quantities, "individual"):
+            value: Estimate = getattr(summary, name)
+            line += [value.mean, value.low, value.high, value.std, value.count]
+        lines.append([*line, summary.individual_robots, summary.stranded, summary.decisions, summary.travelled_m])
+    return lines

@@ -1,0 +1,114 @@
+"""The folder of a benchmark: what was flown under which terms, and what is still missing. One process at a time."""
+
+import dataclasses
+import fcntl
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from decmarvel import __version__
+from decmarvel.benchmark.rows import FOLDER, RowsError, identities, read_rows, shards, write_shard
+from decmarvel.benchmark.trials import Trial, content_digest
+from decmarvel.core.config import NOISE_LEVELS, Config
+from decmarvel.core.files import clean_up, write_whole
+from decmarvel.recording.format import Recording
+from decmarvel.worlds import Building
+
+FORMAT = "decmarvel-benchmark"
+TERMS = "benchmark.json"
+MISSIONS = "missions"
+
+
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """A benchmark's folder, open for writing."""
+
+    folder: Path
+
+    def missing(self, wanted: Iterable[Trial]) -> list[Trial]:
+        """The trials that have no row yet."""
+        there = set(identities(self.rows())) if shards(self.folder / FOLDER) else set()
+        return [trial for trial in wanted if trial.identity not in there]
+
+    def rows(self) -> pa.Table:
+        return read_rows(self.folder / FOLDER)
+
+    def add(self, rows: pa.Table, recordings: dict[str, Recording]) -> None:
+        """Recordings first: a row that is there has its recording, whatever happens in between."""
+        for name, recording in recordings.items():
+            recording.save(self.folder / MISSIONS / name)
+        write_shard(self.folder / FOLDER, rows)
+
+
+@contextmanager
+def open_store(folder: Path, config: Config, maps: Iterable[Building]) -> Iterator[Store]:
+    """Make or take up a benchmark. One that was made under other terms, or is being written, is refused."""
+    for each in (folder, folder / FOLDER, folder / MISSIONS):
+        each.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+        except BlockingIOError:
+            raise RowsError(
+                f"{folder}: another run is writing to this folder; wait for it or choose another --out"
+            ) from None
+        for each in (folder, folder / FOLDER, folder / MISSIONS):
+            clean_up(each)
+        _agree_on_terms(folder, config, maps)
+        yield Store(folder)
+
+
+def _agree_on_terms(folder: Path, config: Config, maps: Iterable[Building]) -> None:
+    """Compare with what the folder was begun with, and note the maps that are new."""
+    path = folder / TERMS
+    old = _read_terms(path)
+    if old is None and shards(folder / FOLDER):
+        raise RowsError(f"{folder}: there are rows but no {TERMS}; put it back or choose another --out")
+    new: dict[str, Any] = {
+        "format": FORMAT,
+        "version": __version__,
+        "config": {name: value for name, value in dataclasses.asdict(config).items() if name != "noise"},
+        "noise": {name: dataclasses.asdict(level) for name, level in NOISE_LEVELS.items()},
+        "maps": {building.name: content_digest(building) for building in maps},
+    }
+    if old is not None:
+        if difference := _difference(old, new):
+            raise RowsError(f"{folder}: made with {difference}; choose another --out, or move the old folder away")
+        new["maps"] = old["maps"] | new["maps"]
+        new["noise"] = old["noise"] | new["noise"]
+    if new != old:
+        text = json.dumps(new, indent=2) + "\n"
+        write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _read_terms(path: Path) -> dict[str, Any] | None:
+    try:
+        terms = json.loads(path.read_text())
+        if terms["format"] != FORMAT or not all(isinstance(terms[name], dict) for name in ("config", "noise", "maps")):
+            raise ValueError
+        return dict(terms)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise RowsError(f"{path}: not the {TERMS} of a benchmark; choose another --out") from None
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    """In words, the first thing in which two terms contradict each other."""
+    if old.get("version") != new["version"]:
+        return f"decmarvel {old.get('version')}, this is {new['version']}"
+    for name in sorted(old["config"].keys() | new["config"].keys()):
+        before, now = old["config"].get(name), new["config"].get(name)
+        if before != now:
+            return f"{name} = {before}, now it is {now}"
+    for name in sorted(old["noise"].keys() & new["noise"].keys()):
+        if old["noise"][name] != new["noise"][name]:
+            return f"another meaning of the noise level '{name}'"
+    for name in sorted(old["maps"].keys() & new["maps"].keys()):
+        if old["maps"][name] != new["maps"][name]:
+            return f"another content of the map '{name}'"
+    return None

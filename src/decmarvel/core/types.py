@@ -1,0 +1,142 @@
+"""Every type that flows between the stages, in the order of the data flow.
+
+G: cells a side of the grid. S: lattice sites a side. N: robots (a static maximum). K: neighbour slots (25).
+H: headings per node (3). B: heading bins (36). L: remembered decisions (10). Distances are millimetres,
+headings whole degrees. Classes describe one robot or one mission; `vmap` adds the other axes.
+"""
+
+from typing import TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int16, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Key as KeyArray
+
+UNKNOWN, FREE, OCCUPIED = 0, 1, 2
+EXPLORING, RETURNING, HOME, FAILED, ABSENT = 0, 1, 2, 3, 4
+MODE_NAMES = ("exploring", "returning", "home", "failed", "absent")
+FAR_MM = 2**29
+"""A distance that means unreachable; the sum of three still fits in 32 bits."""
+RETURN_HOME = -1
+"""The choice of a planner that has no goal left."""
+Scalar: TypeAlias = Int32[Array, ""]
+Site: TypeAlias = Int32[Array, "2"]
+Key: TypeAlias = PRNGKeyArray
+Keys: TypeAlias = KeyArray[Array, "N"]
+
+
+class Sight(eqx.Module):
+    """What could be seen from each site through the known-free cells, node or not."""
+
+    utility: Int32[Array, "*batch S S"]
+    histogram: UInt8[Array, "*batch S S B"]
+    nearest_rank: Int16[Array, "*batch S S B"]
+    """The nearest grouped frontier in each direction, as its place among the cells around by distance; see sight.py."""
+
+
+class Graph(eqx.Module):
+    """Where one robot can go, from its own belief alone."""
+
+    edge: Bool[Array, "*batch K S S"]
+    home_mm: Int32[Array, "*batch S S"]
+    useful_mm: Int32[Array, "*batch S S"]
+    sight: Sight
+
+    @property
+    def node(self) -> Bool[Array, "*batch S S"]:
+        return self.home_mm < FAR_MM
+
+    @property
+    def utility(self) -> Int32[Array, "*batch S S"]:
+        return jnp.where(self.node, self.sight.utility, 0)
+
+
+class Sightings(eqx.Module):
+    """What one robot remembers of each teammate: the last L decisions, newest first."""
+
+    seen: Bool[Array, "*batch N L"]
+    cell: Int32[Array, "*batch N L 2"]
+    heading: Int32[Array, "*batch N L"]
+
+
+class Candidates(eqx.Module):
+    """The waypoint-heading actions of one robot at one decision."""
+
+    heading_bin: Int32[Array, "*batch K H"]
+    mask: Bool[Array, "*batch K"]
+    """Slots with an edge that the budget guard admits (Eq. 2)."""
+
+
+class Robot(eqx.Module):
+    """Everything that one robot carries through a mission."""
+
+    mode: Int32[Array, "*batch"]
+    site: Int32[Array, "*batch 2"]
+    heading: Int32[Array, "*batch"]
+    base: Int32[Array, "*batch 2"]
+    budget_mm: Int32[Array, "*batch"]
+    initial_budget_mm: Int32[Array, "*batch"]
+    fail_step: Int32[Array, "*batch"]
+    waits: Int32[Array, "*batch"]
+    """Decisions in a row at which it had to hold, because others took the nodes it could go to."""
+    belief: UInt8[Array, "*batch G G"]
+    graph: Graph
+    visits: Int32[Array, "*batch S S"]
+    sensed: Bool[Array, "*batch S S B"]
+    sightings: Sightings
+
+    @property
+    def active(self) -> Bool[Array, "*batch"]:
+        """Flying: moves, senses, can be in somebody's way."""
+        return self.mode <= RETURNING
+
+    @property
+    def present(self) -> Bool[Array, "*batch"]:
+        """A body that others can see; landed and failed robots too."""
+        return self.mode != ABSENT
+
+    @property
+    def travelled_mm(self) -> Int32[Array, "*batch"]:
+        return self.initial_budget_mm - self.budget_mm
+
+
+class LocalView(eqx.Module):
+    """All that a planner may read: one robot's own knowledge. Nothing here can carry a teammate's map or goal."""
+
+    belief: UInt8[Array, "*batch G G"]
+    graph: Graph
+    candidates: Candidates
+    site: Int32[Array, "*batch 2"]
+    heading: Int32[Array, "*batch"]
+    base: Int32[Array, "*batch 2"]
+    budget_mm: Int32[Array, "*batch"]
+    initial_budget_mm: Int32[Array, "*batch"]
+    visits: Int32[Array, "*batch S S"]
+    sensed: Bool[Array, "*batch S S B"]
+    sightings: Sightings
+    number: Int32[Array, "*batch"]
+    """The robot's own number and the size of its team, known before take-off."""
+    team_size: Int32[Array, "*batch"]
+
+
+class Proposal(eqx.Module):
+    """A planner's answer: a score for each candidate, where to look there, and its choice.
+
+    A conflict hands the robot its best-scored free candidate. The learned actor passes the candidates' headings on; a
+    classical planner may point the camera elsewhere.
+    """
+
+    score: Array
+    """Float32 (*batch, K, H)."""
+    heading: Int32[Array, "*batch K H"]
+    choice: Int32[Array, "*batch"]
+    """Flat index slot * H + h, or RETURN_HOME."""
+
+
+class Thought(eqx.Module):
+    """The candidates that a robot found most probable, best first; none by a planner that knows no probabilities."""
+
+    choice: Int32[Array, "*batch C"]
+    heading: Int32[Array, "*batch C"]
+    probability: Float32[Array, "*batch C"]
+    """Zero where the robot had nothing to decide."""

@@ -1,0 +1,1 @@
+"""The simulator and the planners behind the interfaces of other packages."""

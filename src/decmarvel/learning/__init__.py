@@ -1,5 +1,0 @@
-"""The learned planner and what it takes to train it."""
-
-
-class TrainingError(ValueError):
-    """Settings that cannot be trained with, or a run that cannot go on. The message is one line that names the fix."""

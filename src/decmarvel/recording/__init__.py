@@ -1,0 +1,1 @@
+"""Recorded missions: the file, and what can be worked out from it."""

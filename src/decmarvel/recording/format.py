@@ -1,0 +1,201 @@
+"""A recorded mission: one compact file, from which later tools show, replay and check it (docs/recording.md)."""
+
+import dataclasses
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int16, Int32, UInt8
+
+from decmarvel import __version__
+from decmarvel.core.config import Config, Noise
+from decmarvel.core.files import write_whole
+
+FORMAT = "decmarvel-mission"
+VERSION = 2
+"""1 had no thoughts."""
+_DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
+    "free": (np.uint8, ("packed",)),
+    "start": (np.int16, (2,)),
+    "base": (np.int16, ("robots", 2)),
+    "site": (np.int16, ("moments", "robots", 2)),
+    "heading": (np.int16, ("moments", "robots")),
+    "mode": (np.uint8, ("moments", "robots")),
+    "budget_mm": (np.int32, ("moments", "robots")),
+    "covered": (np.int32, ("moments",)),
+    "overlap": (np.float32, ("moments",)),
+    "move_mode": (np.uint8, ("decisions", "robots")),
+    "move_heading": (np.int16, ("decisions", "robots")),
+    "move_choice": (np.int16, ("decisions", "robots")),
+    "sightings": (np.int32, ("any", 6)),
+    "thoughts": (np.int16, ("decisions", "robots", "any", 3)),
+}
+"""Type and shape of every array in the file."""
+PARTS = 10_000
+"""Of a probability."""
+_FROM_HEADER = ("config", "planner", "seed", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete")
+
+
+class RecordingError(ValueError):
+    """A recording that cannot be used. The message is one line that names the file and the fix."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A mission as the file has it. T: decisions. N: robots. Row 0 of the arrays with T + 1 rows is the take-off."""
+
+    config: Config
+    planner: str
+    seed: int
+    map_id: str
+    origin_m: tuple[float, float]
+    """(x, y) of the lower left corner of the map's cell (0, 0), in the map frame."""
+    shift: tuple[int, int]
+    """(y, x): cell of the recorded grid minus cell of the map."""
+    fail_steps: tuple[int | None, ...]
+    """The decision at which each robot breaks down, if it is still in the air; None for never."""
+    metres_to_99: float | None
+    complete: bool
+    """False where the mission was interrupted."""
+    version: str
+    """Of the package that wrote the file."""
+    free: Bool[np.ndarray, "G G"]
+    start: Int16[np.ndarray, "2"]
+    base: Int16[np.ndarray, "N 2"]
+    site: Int16[np.ndarray, "moments N 2"]
+    heading: Int16[np.ndarray, "moments N"]
+    mode: UInt8[np.ndarray, "moments N"]
+    budget_mm: Int32[np.ndarray, "moments N"]
+    covered: Int32[np.ndarray, "moments"]
+    """Free cells that the team knows."""
+    overlap: Float32[np.ndarray, "moments"]
+    """Mean instantaneous overlap so far."""
+    move_mode: UInt8[np.ndarray, "T N"]
+    move_heading: Int16[np.ndarray, "T N"]
+    """The heading that was wanted; `heading` is what the yaw rate allowed."""
+    move_choice: Int16[np.ndarray, "T N"]
+    sightings: Int32[np.ndarray, "M 6"]
+    """Decision (1 for the first), observer, teammate, cell y, cell x, heading."""
+    thoughts: Int16[np.ndarray, "T N C 3"]
+    """Of the most probable candidates, best first: slot * 3 + heading, degrees, probability in ten-thousandths."""
+
+    @property
+    def robots(self) -> int:
+        return self.site.shape[1]
+
+    @property
+    def decisions(self) -> int:
+        return len(self.move_mode)
+
+    @property
+    def coverage(self) -> Float32[np.ndarray, "moments"]:
+        return (self.covered / self.free.sum()).astype(np.float32)
+
+    @property
+    def travelled_m(self) -> Float32[np.ndarray, "moments N"]:
+        return ((self.budget_mm[0] - self.budget_mm) / 1000).astype(np.float32)
+
+    def site_cells(self, site: Int16[np.ndarray, "... 2"]) -> Int32[np.ndarray, "... 2"]:
+        config = self.config
+        return config.margin_cells + config.stride * site.astype(np.int32) + config.stride // 2
+
+    def to_map_m(self, cell: np.ndarray) -> np.ndarray:
+        """Centres of grid cells (..., y x) as (..., x y) in metres of the map frame."""
+        inside: np.ndarray = (cell - np.array(self.shift) + 0.5) * self.config.cell_m
+        return inside[..., ::-1] + np.array(self.origin_m)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; whoever reads it meanwhile finds the old one or the new one, never half of it."""
+        header = {
+            "format": FORMAT,
+            "format_version": VERSION,
+            "package_version": self.version,
+            "config": dataclasses.asdict(self.config),
+            "planner": self.planner,
+            "seed": self.seed,
+            "map_id": self.map_id,
+            "cell_m": self.config.cell_m,
+            "origin_m": self.origin_m,
+            "shift": self.shift,
+            "grid_cells": len(self.free),
+            "robots": self.robots,
+            "decisions": self.decisions,
+            "initial_budget_mm": self.budget_mm[0].tolist(),
+            "fail_steps": self.fail_steps,
+            "metres_to_99": self.metres_to_99,
+            "complete": self.complete,
+        }
+        arrays = {name: getattr(self, name) for name in _DIMENSIONS} | {"free": np.packbits(self.free)}
+        text = np.array(json.dumps(header))
+        write_whole(path, lambda file: np.savez_compressed(file, header=text, **arrays))
+
+
+def load_recording(path: str | Path) -> Recording:
+    """Read a recorded mission. Whatever is wrong with the file is a `RecordingError` of one line."""
+    path = Path(path)
+    if not path.is_file():
+        raise RecordingError(f"{path}: there is no such file; record a mission with 'decmarvel explore'")
+    arrays: dict[str, np.ndarray] = {}
+    content = io.BytesIO(path.read_bytes())
+    if content.getvalue().startswith(b"PK"):  # an archive
+        try:
+            with ZipFile(content) as archive:  # NumPy does not look at checksums
+                if (name := archive.testzip()) is not None:
+                    raise ValueError(f"{name} is not as it was written")
+            content.seek(0)
+            with np.load(content, allow_pickle=False) as file:
+                arrays = dict(file)
+        except Exception as error:  # damaged archives raise errors of many kinds
+            raise _damaged(path, error) from None
+    header = _header(path, arrays)
+    cells, robots, decisions = header["grid_cells"], header["robots"], header["decisions"]
+    sizes = {"robots": robots, "decisions": decisions, "moments": decisions + 1, "packed": -(-cells * cells // 8)}
+    if header["format_version"] == 1:
+        arrays["thoughts"] = np.zeros((decisions, robots, 0, 3), np.int16)
+    for name, (kind, shape) in _DIMENSIONS.items():
+        if name not in arrays:
+            raise _damaged(path, f"no array '{name}'")
+        array = arrays[name]
+        pairs = zip(array.shape, shape, strict=False)
+        wanted = tuple(has if size == "any" else sizes.get(str(size), size) for has, size in pairs)
+        if array.dtype != kind or array.ndim != len(shape) or array.shape != wanted:
+            raise _damaged(path, f"array '{name}' is {array.dtype} {array.shape}")
+    free = np.unpackbits(arrays["free"], count=cells * cells).reshape(cells, cells).astype(bool)
+    fields = {name: header[name] for name in _FROM_HEADER} | {name: arrays[name] for name in _DIMENSIONS}
+    return Recording(**fields | {"free": free}, version=header["package_version"])
+
+
+def _header(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    try:
+        header = json.loads(str(arrays["header"]))
+        if header["format"] != FORMAT:
+            raise ValueError
+        version = int(header["format_version"])
+    except (KeyError, ValueError, TypeError):
+        raise RecordingError(f"{path}: not a recorded mission; give the mission.npz of 'decmarvel explore'") from None
+    if version < 1:
+        raise RecordingError(f"{path}: written in format {version}, which is read no more; record the mission again")
+    if version > VERSION:
+        news = f"written in format {version} by decmarvel {header.get('package_version')}"
+        raise RecordingError(f"{path}: {news}, this is {__version__} and reads up to {VERSION}; update decmarvel")
+    try:
+        fields = header["config"]
+        header["config"] = Config(**{**fields, "noise": Noise(**fields["noise"])})
+        for name in ("origin_m", "shift", "fail_steps"):
+            header[name] = tuple(header[name])
+        for name in ("robots", "decisions", "grid_cells", "seed"):
+            header[name] = int(header[name])
+        missing = [name for name in (*_FROM_HEADER, "package_version") if name not in header]
+        if missing or len(header["origin_m"]) != 2 or len(header["shift"]) != 2:
+            raise ValueError("its header is not whole")
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(path, error) from None
+    return dict(header)
+
+
+def _damaged(path: Path, reason: object) -> RecordingError:
+    return RecordingError(f"{path}: the recording is damaged ({' '.join(str(reason).split())}); fly the mission again")

@@ -1,0 +1,102 @@
+"""Collects a mission while it flies."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Int16, Int32
+
+from decmarvel import __version__
+from decmarvel.core.config import Config
+from decmarvel.core.types import RETURNING, Thought
+from decmarvel.recording.format import _DIMENSIONS, PARTS, Recording
+from decmarvel.simulation.fleet import NEVER, Fleet
+from decmarvel.simulation.mission import Log, Moment
+from decmarvel.simulation.types import Move
+from decmarvel.worlds.building import Building
+from decmarvel.worlds.place import placement
+from decmarvel.worlds.world import World
+
+
+class Recorder:
+    """Collects a mission while it flies. Everything it is given comes from the host."""
+
+    def __init__(
+        self, config: Config, building: Building, world: World, fleet: Fleet, *, planner: str, seed: int, first: Moment
+    ) -> None:
+        sites = (world.free.shape[0] - 2 * config.margin_cells) // config.stride
+        self._fixed: dict[str, Any] = {
+            "config": config,
+            "planner": planner,
+            "seed": seed,
+            "map_id": building.name,
+            "origin_m": building.origin_m,
+            "shift": placement(building, config, sites).shift,
+            "fail_steps": tuple(None if step >= NEVER else step for step in np.asarray(fleet.fail_step).tolist()),
+            "version": __version__,
+            "free": np.asarray(world.free),
+            "start": np.asarray(world.start, np.int16),
+            "base": np.asarray(first.site, np.int16),
+        }
+        self.moments = [first]
+        self._moves: list[Move] = []
+        self._thoughts: list[Thought] = []
+
+    def add(self, move: Move, thought: Thought, now: Moment) -> None:
+        """One decision: what everybody did, what they thought, and how things are after it."""
+        self._moves.append(move)
+        self._thoughts.append(thought)
+        self.moments.append(now)
+
+    def add_all(self, log: Log, decisions: int) -> None:
+        """All decisions of a mission that was flown in one go; its take-off is known already."""
+        for t in range(decisions):
+            self.add(_at(log.moves, t), _at(log.thoughts, t), _at(log.moments, t + 1))
+
+    @property
+    def landed(self) -> bool:
+        """Whether nobody is in the air any more."""
+        return bool((self.moments[-1].mode > RETURNING).all())
+
+    def recording(self, complete: bool, first: int = 0) -> Recording:
+        """The mission so far, or of it only the moments from `first` on, with the moves that led to them."""
+        moments, robots, done = self.moments[first:], len(self.moments[0].mode), max(0, first - 1)
+        moves, thoughts = self._moves[done:], self._thoughts[done:]
+        success_mm = int(moments[-1].success_mm)
+        columns: dict[str, Any] = {
+            name: np.stack([getattr(moment, name) for moment in moments]).astype(_DIMENSIONS[name][0])
+            for name in ("site", "heading", "mode", "budget_mm", "covered", "overlap")
+        }
+        for name in ("mode", "heading", "choice"):
+            values = np.array([getattr(move, name) for move in moves], _DIMENSIONS[f"move_{name}"][0])
+            columns[f"move_{name}"] = values.reshape(len(moves), robots)
+        return Recording(
+            **self._fixed,
+            **columns,
+            sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments, first)]),
+            thoughts=np.stack([_weighed(thought) for thought in thoughts])
+            if thoughts
+            else np.zeros((0, robots, 0, 3), np.int16),
+            metres_to_99=success_mm / 1000 if success_mm >= 0 else None,
+            complete=complete,
+        )
+
+
+def _at(rows: Any, t: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[t], rows)
+
+
+def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
+    pairs = np.argwhere(np.asarray(moment.seen))
+    observer, teammate = pairs.T
+    when = np.full((len(pairs), 1), decision)
+    cell, heading = (
+        np.asarray(moment.seen_cell)[observer, teammate],
+        np.asarray(moment.seen_heading)[observer, teammate],
+    )
+    return np.concatenate([when, pairs, cell, heading[:, None]], axis=1).astype(np.int32)
+
+
+def _weighed(thought: Thought) -> Int16[np.ndarray, "N C 3"]:
+    parts = np.round(PARTS * np.asarray(thought.probability))
+    return np.stack([thought.choice, thought.heading, parts], axis=-1).astype(np.int16)

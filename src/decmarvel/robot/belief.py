@@ -1,0 +1,18 @@
+"""What one robot knows: its private map."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from decmarvel.core.lattice import cut
+from decmarvel.core.types import FREE, OCCUPIED
+
+
+def remember(
+    belief: UInt8[Array, "G G"], free: Bool[Array, "G G"], seen: Bool[Array, "side side"], cell: Int32[Array, "2"]
+) -> UInt8[Array, "G G"]:
+    """Write the true value of the seen cells around a cell into a private belief."""
+    reach = seen.shape[0] // 2
+    truth = jnp.where(cut(free, cell, reach), FREE, OCCUPIED).astype(jnp.uint8)
+    patch = jnp.where(seen, truth, cut(belief, cell, reach))
+    return jax.lax.dynamic_update_slice(belief, patch, (cell[0] - reach, cell[1] - reach))

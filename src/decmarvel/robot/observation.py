@@ -1,0 +1,238 @@
+"""What a planner reads: the candidates, and the numbers that a network is fed with."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
+
+from decmarvel.core.angles import direction_bins
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, nearest_site, site_cell, site_mask
+from decmarvel.core.types import FAR_MM, Candidates, Graph, LocalView, Robot, Scalar, Sightings, Site
+from decmarvel.robot.budget import affordable, budget_features, return_feasible
+from decmarvel.robot.graph import from_sites, hop_costs, shortest_paths
+from decmarvel.robot.sight import nearest_frontier_mm
+
+POSITION_SCALE_M = 100.0
+TRAJECTORY_SCALE_M = 20.0
+UTILITY_SCALE = 78.0
+"""About the largest utility that occurs."""
+MANY_VISITS = 5
+NOTHING_CM = 2**16 - 1
+"""A distance to what is not there, or out of reach."""
+
+
+class Ways(eqx.Module):
+    """Where the robot could go over its own graph. Not in the paper: for networks with the extension `advice`."""
+
+    way_cm: Int32[Array, "..."]
+    """To each node."""
+    open_cm: Int32[Array, "..."]
+    """From the node to the nearest frontier that it sees and has not looked at. Nothing if the budget ends before."""
+
+
+class Observation(eqx.Module):
+    """The network's input for one robot. Everything is the robot's own knowledge."""
+
+    node_features: Float32[Array, "*batch S S 9"]
+    node_mask: Bool[Array, "*batch S S"]
+    edge: Bool[Array, "*batch K S S"]
+    histogram: Float32[Array, "*batch S S B"]
+    sensed: Bool[Array, "*batch S S B"]
+    budget: Float32[Array, "*batch 4"]
+    tokens: Float32[Array, "*batch N L 5"]
+    token_mask: Bool[Array, "*batch N L"]
+    token_site: Int32[Array, "*batch N L 2"]
+    """The node that a sighting is fused with; -1 where none of the robot's own nodes is near."""
+    site: Int32[Array, "*batch 2"]
+    base: Int32[Array, "*batch 2"]
+    heading_bin: Int32[Array, "*batch K H"]
+    action_mask: Bool[Array, "*batch K H"]
+    number: Int32[Array, "*batch"]
+    team_size: Int32[Array, "*batch"]
+    ways: Ways
+
+
+def window_sums(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n B"]:
+    """Score of looking along each bin: frontiers in the window, and then how central they lie in it."""
+    half = config.window_bins // 2
+    total = sum((2048 + half + 1 - abs(k)) * jnp.roll(histogram, -k, axis=-1) for k in range(-half, half + 1))
+    return jnp.asarray(total, jnp.int32)
+
+
+def window_headings(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n H"]:
+    """Headings whose windows together cover the most frontiers, chosen greedily; best first."""
+    half, bins = config.window_bins // 2, config.heading_bins
+    index = jnp.arange(bins, dtype=jnp.int32)
+    chosen: list[Array] = []
+    left = histogram
+    for turn in range(config.headings_per_node):
+        best = jnp.argmax(window_sums(config, left), axis=-1).astype(jnp.int32)
+        if turn:
+            swing = 3 * ((turn + 1) // 2) * (1 if turn % 2 else -1)
+            best = jnp.where(left.any(axis=-1), best, (chosen[0] + swing) % bins)
+        away = (jnp.broadcast_to(index, left.shape) - best[..., None] + bins // 2) % bins - bins // 2
+        left = jnp.where(jnp.abs(away) <= half, 0, left)
+        chosen.append(best)
+    return jnp.stack(chosen, axis=-1)
+
+
+def candidate_headings(config: Config, graph: Graph, site: Site) -> Int32[Array, "K H"]:
+    """For each neighbour: where its frontiers are; failing those, towards the guidepost; else along the motion."""
+    slot_bins = jnp.asarray(direction_bins(config, SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
+    sites = graph.home_mm.shape[0]
+    there = jnp.clip(site[None] + jnp.asarray(SLOT_OFFSETS), 0, sites - 1)
+
+    def transit(neighbour: Site, motion_bin: Scalar) -> Scalar:
+        costs = hop_costs(config, graph.edge, graph.useful_mm, neighbour)
+        return jnp.where(costs.min() < FAR_MM, slot_bins[jnp.argmin(costs)], motion_bin)
+
+    towards = jax.vmap(transit)(there, slot_bins)
+    swing = jnp.asarray([0, *(step for k in range(1, 1 + config.headings_per_node // 2) for step in (k, -k))])
+    passing = (towards[:, None] + swing[None, : config.headings_per_node]) % config.heading_bins
+    histogram = graph.sight.histogram[there[:, 0], there[:, 1]].astype(jnp.int32)
+    useful = graph.utility[there[:, 0], there[:, 1]] > 0
+    return jnp.where(useful[:, None], window_headings(config, histogram), passing)
+
+
+def candidates(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Candidates:
+    return Candidates(candidate_headings(config, graph, site), return_feasible(config, graph, site, budget_mm))
+
+
+def local_view(config: Config, robot: Robot, number: Scalar, team_size: Scalar) -> LocalView:
+    """What one robot hands to its planner."""
+    return LocalView(
+        belief=robot.belief,
+        graph=robot.graph,
+        candidates=candidates(config, robot.graph, robot.site, robot.budget_mm),
+        site=robot.site,
+        heading=robot.heading,
+        base=robot.base,
+        budget_mm=robot.budget_mm,
+        initial_budget_mm=robot.initial_budget_mm,
+        visits=robot.visits,
+        sensed=robot.sensed,
+        sightings=robot.sightings,
+        number=number,
+        team_size=team_size,
+    )
+
+
+def guidepost(config: Config, graph: Graph, site: Site) -> Bool[Array, "S S"]:
+    """The nodes on the way from a site to the nearest useful node, both ends included."""
+
+    def on_the_way(carry: tuple[Site, Array]) -> Array:
+        remaining = graph.useful_mm[carry[0][0], carry[0][1]]
+        return (remaining > 0) & (remaining < FAR_MM)
+
+    def walk(carry: tuple[Site, Array]) -> tuple[Site, Array]:
+        slot = jnp.argmin(hop_costs(config, graph.edge, graph.useful_mm, carry[0]))
+        onward = carry[0] + jnp.asarray(SLOT_OFFSETS)[slot]
+        return onward, carry[1] | site_mask(carry[1].shape[0], onward)
+
+    none_useful = graph.useful_mm[site[0], site[1]] >= FAR_MM
+    path = jax.lax.while_loop(on_the_way, walk, (site, site_mask(graph.home_mm.shape[0], site)))[1]
+    return path & ~none_useful
+
+
+def nearest_node(config: Config, node: Bool[Array, "S S"], cell: Int32[Array, "*n 2"]) -> Int32[Array, "*n 2"]:
+    """The node nearest to each cell, within one spacing; (-1, -1) where there is none."""
+    around = jnp.asarray(SLOT_OFFSETS[(np.abs(SLOT_OFFSETS) <= 1).all(axis=1)])
+    around = around.reshape((1,) * (cell.ndim - 1) + (9, 2))
+    site = nearest_site(config, cell)[..., None, :] + around
+    inside = ((site >= 0) & (site < node.shape[0])).all(axis=-1)
+    clipped = jnp.clip(site, 0, node.shape[0] - 1)
+    squared = ((site_cell(config, site) - cell[..., None, :]) ** 2).sum(axis=-1)
+    near = inside & node[clipped[..., 0], clipped[..., 1]] & (squared <= config.stride**2)
+    best = jnp.argmin(jnp.where(near, squared, FAR_MM), axis=-1)[..., None, None]
+    return jnp.where(near.any(axis=-1)[..., None], jnp.take_along_axis(clipped, best, axis=-2)[..., 0, :], -1)
+
+
+def trail_evidence(config: Config, sightings: Sightings, node: Bool[Array, "S S"]) -> Float32[Array, "S S"]:
+    """m_v of Eq. 5: freshness of the latest sighting of a teammate at each node, 1 - age/L."""
+    sites = node.shape[0]
+    site = nearest_site(config, sightings.cell)
+    inside = sightings.seen & (site >= 0).all(axis=-1) & (site < sites).all(axis=-1)
+    age = jnp.arange(config.history, dtype=jnp.float32)[None]
+    fresh = jnp.where(inside, 1 - age / config.history, 0.0)
+    flat = jnp.where(inside, site[..., 0] * sites + site[..., 1], sites * sites)
+    evidence = jnp.zeros(sites * sites + 1).at[flat.reshape(-1)].max(fresh.reshape(-1))
+    return jnp.where(node, evidence[:-1].reshape(sites, sites), 0.0)
+
+
+def node_features(config: Config, view: LocalView) -> Float32[Array, "S S 9"]:
+    """Eq. 5: offset (2), utility, guidepost, occupancy, best heading, teammates' trail, distance home, own visits."""
+    graph, sites = view.graph, view.graph.home_mm.shape[0]
+    node, utility = graph.node, graph.utility
+    index = jnp.arange(sites, dtype=jnp.int32)
+    scale = config.spacing_m / POSITION_SCALE_M
+    dx = jnp.broadcast_to((index - view.site[1])[None, :].astype(jnp.float32) * scale, node.shape)
+    dy = jnp.broadcast_to((index - view.site[0])[:, None].astype(jnp.float32) * scale, node.shape)
+    best_bin = jnp.argmax(window_sums(config, graph.sight.histogram.astype(jnp.int32)), axis=-1)
+    heading = jnp.where(utility > 0, best_bin.astype(jnp.float32) / config.heading_bins, -1.0)
+    now = view.sightings.seen[:, 0, None, None]
+    others = jax.vmap(lambda cell: site_mask(sites, nearest_site(config, cell)))(view.sightings.cell[:, 0])
+    occupancy = (others & now).any(axis=0).astype(jnp.float32)
+    occupancy = jnp.where(site_mask(sites, view.site), -1.0, occupancy)
+    home = jnp.minimum(graph.home_mm.astype(jnp.float32) / 1000 / POSITION_SCALE_M, 2.0)
+    columns = [
+        dx,
+        dy,
+        utility.astype(jnp.float32) / UTILITY_SCALE,
+        guidepost(config, graph, view.site),
+        occupancy,
+        heading,
+        trail_evidence(config, view.sightings, node),
+        home,
+        jnp.minimum(view.visits, MANY_VISITS) / MANY_VISITS,
+    ]
+    return jnp.where(node[..., None], jnp.stack([c.astype(jnp.float32) for c in columns], axis=-1), 0.0)
+
+
+def ways(config: Config, view: LocalView) -> Ways:
+    """The shortest ways to the nodes, and what is left to look at there."""
+    graph = view.graph
+    here = site_mask(view.visits.shape[0], view.site)
+    way_mm = shortest_paths(config, graph.edge, from_sites(here))
+    open_mm = jnp.where(view.sensed, FAR_MM, nearest_frontier_mm(config, graph.sight)).min(axis=-1)
+    open_mm = jnp.where(affordable(config, view, way_mm) & graph.node, open_mm, FAR_MM)
+    way_cm, open_cm = (jnp.minimum(mm // 10, NOTHING_CM) for mm in (way_mm, open_mm))
+    return Ways(jnp.where(graph.node, way_cm, 0), open_cm)
+
+
+def trajectory_tokens(config: Config, view: LocalView) -> Float32[Array, "N L 5"]:
+    """Eq. 9: offset (2), heading (2) and age of each remembered sighting; zero where a teammate was not seen."""
+    seen = view.sightings.seen
+    offset = (view.sightings.cell - site_cell(config, view.site)[None, None]).astype(jnp.float32)
+    offset = offset * (config.cell_m / TRAJECTORY_SCALE_M)
+    angle = view.sightings.heading.astype(jnp.float32) * (np.pi / 180)
+    age = jnp.broadcast_to(jnp.arange(config.history, dtype=jnp.float32) / config.history, seen.shape)
+    token = jnp.stack([offset[..., 1], offset[..., 0], jnp.sin(angle), jnp.cos(angle), age], axis=-1)
+    return jnp.where(seen[..., None], token, 0.0)
+
+
+def observe(config: Config, view: LocalView) -> Observation:
+    """The features of one robot's view."""
+    graph = view.graph
+    token_site = nearest_node(config, graph.node, view.sightings.cell)
+    histogram: UInt8[Array, "S S B"] = graph.sight.histogram
+    shape = (SLOTS, config.headings_per_node)
+    return Observation(
+        node_features=node_features(config, view),
+        node_mask=graph.node,
+        edge=graph.edge,
+        histogram=jnp.where(graph.node[..., None], histogram, 0).astype(jnp.float32),
+        sensed=view.sensed,
+        budget=budget_features(config, graph, view.site, view.budget_mm, view.initial_budget_mm),
+        tokens=trajectory_tokens(config, view),
+        token_mask=view.sightings.seen,
+        token_site=jnp.where(view.sightings.seen[..., None], token_site, -1),
+        site=view.site,
+        base=view.base,
+        heading_bin=view.candidates.heading_bin,
+        action_mask=jnp.broadcast_to(view.candidates.mask[:, None], shape),
+        number=view.number,
+        team_size=view.team_size,
+        ways=ways(config, view),
+    )

@@ -1,0 +1,1 @@
+"""Classical planners that one robot can run alone."""

@@ -1,0 +1,61 @@
+"""What a camera would show on the way to a waypoint, as far as its robot can guess: a reason to look here or there.
+
+A robot turns while it moves, up to 35 degrees a metre, and sees all the way. So where it looks in the end decides what
+the camera sweeps over in between.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from decmarvel.core.camera import in_view, limited_turn, scan, sensor_disc, substep_pose
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import SLOT_OFFSETS, cut, site_cell, slot_lengths_mm
+from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN, LocalView, Scalar
+
+DEPTH = 5
+"""So many cells beyond what it knows to be free a robot takes for free, if it does not know better: 2 m."""
+
+
+def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Array, "n H"]:
+    """Cells that are unknown and would be seen on the way through some slots, with each candidate heading there."""
+    reach = sensor_disc(config).reach
+    centre = reach + 2 * config.stride
+    clear, unknown = guessed(config, view, centre)
+    origin = site_cell(config, view.site)
+    substeps = jnp.arange(1, config.substeps + 1, dtype=jnp.int32)
+
+    def one(slot: Scalar) -> Int32[Array, "H"]:
+        target = view.site + jnp.asarray(SLOT_OFFSETS)[slot]
+        length_mm = jnp.asarray(slot_lengths_mm(config))[slot]
+        headings = config.degrees_per_bin * view.candidates.heading_bin[slot]
+        turns = jax.vmap(lambda heading: limited_turn(config, view.heading, heading, length_mm))(headings)
+
+        def substep(seen: UInt8[Array, "P P"], k: Scalar) -> tuple[UInt8[Array, "P P"], None]:
+            """Bit h of a cell: it has been seen, if heading h was chosen."""
+            poses = jax.vmap(lambda turn: substep_pose(config, view.site, target, view.heading, turn, k))(turns)
+            at = poses[0][0] - origin + centre
+            visible = scan(config, clear, at) & cut(unknown, at, reach)
+            patch = cut(seen, at, reach)
+            for number in range(config.headings_per_node):
+                patch |= (visible & in_view(config, 100 * poses[1][number])).astype(jnp.uint8) << number
+            return jax.lax.dynamic_update_slice(seen, patch, (at[0] - reach, at[1] - reach)), None
+
+        seen = jax.lax.scan(substep, jnp.zeros(clear.shape, jnp.uint8), substeps)[0]
+        return jnp.stack([(seen >> number & 1).sum(dtype=jnp.int32) for number in range(config.headings_per_node)])
+
+    return jax.vmap(one)(slots)
+
+
+def guessed(config: Config, view: LocalView, reach: int) -> tuple[Bool[Array, "P P"], Bool[Array, "P P"]]:
+    """The surroundings of a robot: cells taken for free, and those among them that are unknown."""
+    beyond = 2 * config.stride + DEPTH
+    around = jnp.pad(view.belief, beyond, constant_values=OCCUPIED)
+    patch = cut(around, site_cell(config, view.site) + beyond, reach + DEPTH)
+    near = patch == FREE
+    for _ in range(DEPTH):
+        wider = jnp.pad(near, 1)
+        near |= wider[2:, 1:-1] | wider[:-2, 1:-1] | wider[1:-1, 2:] | wider[1:-1, :-2]
+    inside = slice(DEPTH, -DEPTH)
+    near, patch = near[inside, inside], patch[inside, inside]
+    return near & (patch != OCCUPIED), near & (patch == UNKNOWN)

@@ -1,0 +1,1 @@
+"""Learned planners: networks, their features and their weights."""

@@ -1,0 +1,181 @@
+"""Networks on disk: a safetensors file with the arrays, and a JSON card beside it that says what they are."""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from decmarvel import __version__
+from decmarvel.core.files import write_whole
+from decmarvel.robot.policy.blocks import NetworkConfig
+
+VERSION = 1
+"""Of the meaning of the arrays. A change to a network that keeps its shapes raises it."""
+
+Kind = Literal["actor", "critic"]
+T = TypeVar("T", bound=eqx.Module)
+
+
+class WeightsError(ValueError):
+    """Weights that cannot be used. The message is one line that names the file and the fix."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """How one setting went."""
+
+    maps: str
+    robots: int
+    budget_m: float
+    missions: int
+    success: float
+    metres_to_99: float | None
+    """Mean over the missions that succeeded; None if none did."""
+    overlap: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """What somebody who finds the weights wants to know."""
+
+    kind: Kind
+    network: NetworkConfig
+    seed: int
+    wall_time_s: float
+    evaluation: tuple[Evaluation, ...] = ()
+    command: str = ""
+    """That trained it."""
+    parent: str = ""
+    """Digest of the weights that it began with; none if it began from scratch."""
+    version: int = VERSION
+    package_version: str = __version__
+
+
+def card_path(path: str | Path) -> Path:
+    return Path(path).with_suffix(".json")
+
+
+def critic_paths(path: str | Path) -> tuple[Path, Path]:
+    """Where the critics of an actor lie."""
+    path = Path(path)
+    first, second = (path.with_name(f"{path.stem}-critic-{number}{path.suffix}") for number in (1, 2))
+    return first, second
+
+
+def digest(path: str | Path) -> str:
+    """What a card knows its weights by."""
+    return str(_read_fields(Path(path))["sha256"])
+
+
+def named_arrays(network: eqx.Module) -> dict[str, Any]:
+    """The arrays of a network (or their shapes) by name: "graph.layers.0.feed_in.weight"."""
+    leaves = jax.tree_util.tree_leaves_with_path(network)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def save_weights(path: str | Path, network: eqx.Module, card: Card) -> None:
+    """Write both files; the card knows the weights by their digest, so the two cannot be mixed up."""
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise WeightsError(f"{path}: weights are written as .safetensors; name the file so")
+    content = save({name: np.ascontiguousarray(leaf) for name, leaf in named_arrays(network).items()})
+    fields = dataclasses.asdict(card) | {"sha256": hashlib.sha256(content).hexdigest()}
+    try:
+        write_whole(path, lambda file: file.write(content))
+        write_whole(card_path(path), lambda file: file.write(f"{json.dumps(fields, indent=2)}\n".encode()))
+    except OSError as error:
+        raise WeightsError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
+
+
+def read_card(path: str | Path, kind: Kind) -> Card:
+    """The card of a weights file, which must be of this kind."""
+    fields = _read_fields(Path(path))
+    place = card_path(path)
+    if fields["version"] != VERSION:
+        made = f"written in version {fields['version']} by decmarvel {fields.get('package_version')}"
+        fix = "update decmarvel" if fields["version"] > VERSION else "train again, or use that version"
+        raise WeightsError(f"{place}: {made}, this is {__version__} and reads version {VERSION}; {fix}")
+    try:
+        evaluation = tuple(_typed(Evaluation, each) for each in fields["evaluation"])
+        known = {name: value for name, value in fields.items() if name != "sha256"}
+        network = _typed(NetworkConfig, fields["network"])
+        card = _typed(Card, known | {"network": network, "evaluation": evaluation})
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(place, error) from None
+    if card.kind != kind:
+        raise WeightsError(f"{path}: these are the weights of a {card.kind}, not of a {kind}; name the other file")
+    return card
+
+
+def load_weights(path: str | Path, like: T) -> T:
+    """A network of the same shape as `like` (arrays, or shapes from `eqx.filter_eval_shape`)."""
+    path = Path(path)
+    fields = _read_fields(path)
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != fields["sha256"]:
+        raise WeightsError(f"{path}: not the weights that {card_path(path).name} describes; copy both files again")
+    try:
+        found = load(content)
+    except SafetensorError as error:
+        raise _damaged(path, error) from None
+    wanted = named_arrays(like)
+    for name in sorted(wanted.keys() | found.keys()):
+        _check(path, name, wanted.get(name), found.get(name))
+    leaves = [jnp.asarray(found[name]) for name in wanted]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _check(path: Path, name: str, wanted: Any, found: np.ndarray | None) -> None:
+    fix = f"load it with the network that {card_path(path).name} describes, or train again"
+    if found is None:
+        raise WeightsError(f"{path}: has no '{name}', which this network needs; {fix}")
+    if wanted is None:
+        raise WeightsError(f"{path}: has '{name}', which this network does not know; {fix}")
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        what = f"{found.dtype}{list(found.shape)}, and this network needs {wanted.dtype}{list(wanted.shape)}"
+        raise WeightsError(f"{path}: '{name}' is {what}; {fix}")
+
+
+def _read_fields(path: Path) -> dict[str, Any]:
+    place = card_path(path)
+    if not path.is_file():
+        raise WeightsError(f"{path}: there is no such file; give the .safetensors file of a trained network")
+    if not place.is_file():
+        raise WeightsError(f"{place}: the card of {path.name} is missing; keep the two files together")
+    try:
+        fields = json.loads(place.read_bytes())
+        if not isinstance(fields["version"], int) or not isinstance(fields["sha256"], str):
+            raise TypeError("version or digest")
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(place, error) from None
+    return dict(fields)
+
+
+def _typed(kind: type, fields: dict[str, Any]) -> Any:
+    """A dataclass from fields of the right names and types."""
+    made = kind(**fields)
+    for field in dataclasses.fields(made):
+        value: Any = getattr(made, field.name)
+        options = get_args(field.type) or (field.type,)
+        if field.type is Kind:
+            fits = value in options
+        elif dataclasses.is_dataclass(value) or isinstance(value, tuple):
+            fits = True
+        else:
+            numbers = float in options and type(value) is int
+            fits = numbers or type(value) in options
+        if not fits:
+            raise TypeError(f"{field.name}: {value!r}")
+    return made
+
+
+def _damaged(path: Path, reason: object) -> WeightsError:
+    return WeightsError(f"{path}: damaged ({' '.join(str(reason).split())}); copy the weights and their card again")

@@ -1,0 +1,1 @@
+"""Pictures, films, pages and messages made of recorded missions."""

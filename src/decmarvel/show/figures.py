@@ -1,0 +1,254 @@
+"""Pictures of missions and maps, made without a display and without global state."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from scipy import ndimage
+
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS
+from decmarvel.core.types import ABSENT, FAILED, FREE, HOME, OCCUPIED
+from decmarvel.recording.format import Recording
+from decmarvel.show.sheet import FAINT, FLOOR, GROUND, HATCH, INK, MISSED, WALL, Sheet, legend, save, title
+from decmarvel.simulation.roster import label
+from decmarvel.worlds.building import Building
+from decmarvel.worlds.place import place, placement
+from decmarvel.worlds.reach import reachable_sites, true_edges, visible_cells
+
+ROBOT_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#6F6F2E")
+"""Told apart by colour-blind readers, too. From the ninth robot on they come again, dashed."""
+CROSSING = "#C03D12"
+_BASE: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 11,
+    "markeredgecolor": "white",
+    "markeredgewidth": 1.0,
+    "linestyle": "none",
+}
+_BROKEN: dict[str, Any] = {
+    "marker": "X",
+    "markersize": 11,
+    "markeredgecolor": "white",
+    "markeredgewidth": 1.2,
+    "linestyle": "none",
+}
+_FLYING: dict[str, Any] = {
+    "marker": "D",
+    "markersize": 7,
+    "markeredgecolor": "white",
+    "markeredgewidth": 1.0,
+    "linestyle": "none",
+}
+
+
+def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: str | Path) -> None:
+    """The explored building, everybody's path, and what stayed unknown. `merged` is the team's belief at the end."""
+    sheet = mission_sheet(recording, merged)
+    figure, axes = sheet.figure()
+    paint_mission(axes, sheet, recording, merged)
+    robots, missed = _flown(recording), recording.free & (merged != FREE)
+    sheet.scale_bar(axes)
+    reached = "" if recording.metres_to_99 is None else f", 99% after {recording.metres_to_99:.0f} m"
+    stopped = "" if recording.complete else ", interrupted"
+    budget = f"{recording.budget_mm[0, robots].max() / 1000:g} m each"
+    title(
+        axes,
+        f"{_robots(len(robots))}, {_percent(recording.coverage[-1])} explored{reached}",
+        f"{_where(recording)}, {budget}, seed {recording.seed}{stopped}",
+    )
+    handles: list[Any] = [_path_key(recording, number) for number in robots]
+    handles.append(Line2D([], [], color=FAINT, **_BASE, label="base, with robot number"))
+    if (recording.mode[-1, robots] == FAILED).any():
+        handles.append(Line2D([], [], color=FAINT, **_BROKEN, label="broke down here"))
+    if (recording.mode[-1, robots] < HOME).any():
+        handles.append(Line2D([], [], color=FAINT, **_FLYING, label="still flying"))
+    handles += _ground_keys("explored floor", "wall seen", "floor never seen", missed.sum() / recording.free.sum())
+    legend(axes, handles)
+    save(figure, path)
+
+
+def mission_sheet(recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> Sheet:
+    """What there is to see of a mission: the building, and everything that the team believes."""
+    return Sheet(recording.config.cell_m, recording.origin_m, recording.shift, (merged != 0) | recording.free)
+
+
+def paint_mission(axes: Axes, sheet: Sheet, recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> None:
+    """The team's map, everybody's path, and where they began and ended."""
+    sheet.paint(axes, merged == FREE, merged == OCCUPIED, recording.free & (merged != FREE))
+    for number in _flown(recording):
+        _draw_path(axes, recording, number)
+    for number in _flown(recording):
+        _draw_marks(axes, recording, number)
+
+
+def draw_coverage(recording: Recording, path: str | Path) -> None:
+    """Merged coverage, and each robot's remaining budget, over the largest distance that a robot has travelled."""
+    figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    distance_m = recording.travelled_m.max(axis=1)
+    goal = recording.config.success_percent
+    upper.plot(distance_m, 100 * recording.coverage, color=INK, linewidth=2, zorder=3)
+    upper.axhline(goal, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
+    upper.text(0.006, goal - 1.5, f"{goal}%", color=FAINT, fontsize=9, va="top", transform=upper.get_yaxis_transform())
+    if recording.metres_to_99 is not None:
+        at_m = recording.metres_to_99
+        upper.plot([at_m], [goal], marker="o", color=CROSSING, markersize=7, zorder=4)
+        upper.plot([at_m, at_m], [0, goal], color=CROSSING, linewidth=1, linestyle=":")
+        late = at_m > 0.6 * distance_m[-1]
+        note = f"{goal}% after {at_m:.0f} m"
+        side: dict[str, Any] = {"xytext": (-8 if late else 8, 12), "ha": "right" if late else "left"}
+        upper.annotate(note, (at_m, 0), textcoords="offset points", fontsize=10, color=CROSSING, **side)
+    upper.set(ylim=(0, 103), ylabel="merged coverage, %")
+    stopped = "" if recording.complete else ", interrupted"
+    title(
+        upper,
+        f"{_robots(recording.robots)}, {_percent(recording.coverage[-1])} explored{stopped}",
+        f"{_where(recording)}, {recording.decisions} decisions, seed {recording.seed}",
+    )
+    for number in range(recording.robots):
+        lower.plot(distance_m, recording.budget_mm[:, number] / 1000, **_line(number), label=f"robot {number + 1}")
+    lower.set(ylim=(0, None), xlim=(0, max(1.0, float(distance_m[-1]) * 1.02)))
+    lower.set(ylabel="budget left, m", xlabel="largest distance travelled by a robot, m")
+    beside: dict[str, Any] = {
+        "loc": "upper left",
+        "bbox_to_anchor": (1.0, 1.05),
+        "ncols": 1 if recording.robots <= 8 else 2,
+    }
+    lower.legend(frameon=False, fontsize=8, handlelength=1.6, labelspacing=0.3, **beside)
+    for axes in (upper, lower):
+        axes.grid(color=GROUND, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.tick_params(length=3, labelsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.align_ylabels()
+    save(figure, path)
+
+
+def draw_map(config: Config, building: Building, path: str | Path, graph: bool = True) -> None:
+    """A building with its start, the sites that robots can reach, and the floor that they cannot see from there."""
+    world = place(building, config)
+    free, seen, reachable = np.asarray(world.free), visible_cells(config, world), reachable_sites(config, world)
+    near = ndimage.binary_dilation(free, np.ones((3, 3)), iterations=max(1, round(0.4 / config.cell_m)))
+    sheet = Sheet(config.cell_m, building.origin_m, placement(building, config).shift, near)
+    figure, axes = sheet.figure()
+    missed = free & ~seen
+    sheet.paint(axes, seen, near & ~free, missed)
+    handles: list[Any] = []
+    if graph:
+        _draw_graph(axes, sheet, config, np.asarray(true_edges(config, world)), reachable)
+        handles.append(
+            Line2D([], [], color=ROBOT_COLOURS[0], marker="o", markersize=3, lw=0.6, label="sites and edges")
+        )
+    start = _metres(sheet, np.array(building.start) + sheet.shift)
+    star: dict[str, Any] = {
+        "marker": "*",
+        "markersize": 14,
+        "color": CROSSING,
+        "markeredgecolor": "white",
+        "ls": "none",
+    }
+    axes.plot(*start, zorder=6, **star)
+    handles.append(Line2D([], [], **star, label=f"start ({start[0]:.1f}, {start[1]:.1f})"))
+    share = missed.sum() / free.sum()
+    handles += _ground_keys("floor", "wall", "floor out of sight", share)
+    sheet.scale_bar(axes)
+    area = f"{free.sum() * config.cell_m**2:,.0f} m² of floor"
+    nodes = f"{int(reachable.sum()):,} sites {config.spacing_m:g} m apart see {_percent(1 - share)} of it"
+    title(axes, building.name, f"{area}; {nodes}")
+    legend(axes, handles)
+    save(figure, path)
+
+
+def _flown(recording: Recording) -> list[int]:
+    return [number for number in range(recording.robots) if recording.mode[0, number] != ABSENT]
+
+
+def _draw_graph(axes: Axes, sheet: Sheet, config: Config, edge: np.ndarray, reachable: np.ndarray) -> None:
+    segments = []
+    for slot in range(SELF_SLOT):  # the other half are the same edges from their other ends
+        begin = np.argwhere(edge[slot] & reachable)
+        ends = np.stack([begin, begin + SLOT_OFFSETS[slot]], axis=1)
+        segments.append(_metres(sheet, config.margin_cells + config.stride * ends + config.stride // 2))
+    lines = LineCollection(
+        list(np.concatenate(segments)), colors=ROBOT_COLOURS[0], linewidths=0.35, alpha=0.45, zorder=3
+    )
+    axes.add_collection(lines, autolim=False)
+    nodes = _metres(sheet, config.margin_cells + config.stride * np.argwhere(reachable) + config.stride // 2)
+    axes.plot(*nodes.T, linestyle="none", marker="o", markersize=2.2, color=ROBOT_COLOURS[0], zorder=4)
+
+
+def _draw_path(axes: Axes, recording: Recording, number: int) -> None:
+    """The way over the sites, a little beside them, so that robots on the same edge do not hide each other."""
+    x_m, y_m = _path_m(recording, number).T
+    axes.plot(x_m, y_m, **_line(number), alpha=0.9, zorder=3, solid_joinstyle="round")
+
+
+def _draw_marks(axes: Axes, recording: Recording, number: int) -> None:
+    path_m, colour = _path_m(recording, number), ROBOT_COLOURS[number % len(ROBOT_COLOURS)]
+    sharing = int((recording.base[:number] == recording.base[number]).all(axis=1).sum())
+    base_m = (
+        recording.to_map_m(recording.site_cells(recording.base[number])) + 0.4 * sharing * recording.config.spacing_m
+    )
+    axes.plot(*base_m, color=colour, zorder=5, **_BASE)
+    label: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": 7, "fontweight": "bold", "zorder": 6}
+    axes.text(base_m[0], base_m[1], str(number + 1), color="white", **label)
+    if recording.mode[-1, number] != HOME:
+        mark = _BROKEN if recording.mode[-1, number] == FAILED else _FLYING
+        axes.plot(*path_m[-1], color=colour, zorder=7, **mark)
+
+
+def _path_m(recording: Recording, number: int) -> np.ndarray:
+    robots = recording.robots
+    beside_m = 0.25 * recording.config.spacing_m * ((number + 0.5) / robots - 0.5)
+    return recording.to_map_m(recording.site_cells(recording.site[:, number])) + beside_m * np.array([1.0, -1.0])
+
+
+def _path_key(recording: Recording, number: int) -> Line2D:
+    mode, travelled_m = recording.mode[-1, number], recording.travelled_m[-1, number]
+    end = {HOME: "home", FAILED: "broken"}.get(int(mode), "flying")
+    return Line2D([], [], **_line(number), label=f"robot {number + 1}: {travelled_m:.0f} m, {end}")
+
+
+def _line(number: int) -> dict[str, Any]:
+    count = len(ROBOT_COLOURS)
+    return {
+        "color": ROBOT_COLOURS[number % count],
+        "linewidth": 1.7,
+        "linestyle": "-" if number < count else (0, (3, 1.2)),
+    }
+
+
+def _ground_keys(floor: str, wall: str, missed: str, missed_share: float | np.floating) -> list[Patch]:
+    keys = [Patch(facecolor=FLOOR, edgecolor=FAINT, linewidth=0.6, label=floor), Patch(facecolor=WALL, label=wall)]
+    if missed_share > 0:
+        label = f"{missed} ({_percent(missed_share)})"
+        keys.append(Patch(facecolor=MISSED, edgecolor=FAINT, linewidth=0, hatch=HATCH, label=label))
+    return keys
+
+
+def _metres(sheet: Sheet, cell: np.ndarray) -> np.ndarray:
+    centre: np.ndarray = (cell - np.array(sheet.shift) + 0.5) * sheet.cell_m
+    return centre[..., ::-1] + np.array(sheet.origin_m)
+
+
+def _percent(share: float | np.floating) -> str:
+    """One decimal; never 100% of something that is not whole, nor 0% of something that is there."""
+    tenths = 1000 * float(share)
+    if 0 < tenths < 1:
+        return "<0.1%"
+    return "100%" if tenths >= 1000 else f"{min(round(tenths), 999) / 10:.1f}%"
+
+
+def _where(recording: Recording) -> str:
+    return f"{recording.map_id}, planner {label(recording.planner)}"
+
+
+def _robots(count: int) -> str:
+    return "1 robot" if count == 1 else f"{count} robots"

@@ -1,0 +1,211 @@
+"""A mission as standard ROS 2 messages in an MCAP file, for Foxglove and the tools of ROS (docs/recording.md)."""
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+from jaxtyping import Int64, UInt16
+from matplotlib.colors import to_rgba
+
+from decmarvel import __version__
+from decmarvel.core.files import write_whole
+from decmarvel.core.types import ABSENT, FAILED, RETURNING
+from decmarvel.recording.format import Recording
+from decmarvel.recording.knowledge import Story
+from decmarvel.show.figures import ROBOT_COLOURS
+from decmarvel.show.film import view
+from decmarvel.show.sheet import INK
+
+try:
+    from mcap.writer import Writer
+    from rosbags.interfaces import Nodetype
+    from rosbags.typesys import Stores, get_typestore
+except ImportError as error:
+    raise ImportError("MCAP files need more packages; pip install 'decmarvel[mcap]'") from error
+
+MOST_MAPS = 200
+"""Of one topic. In a longer mission maps and paths come every few decisions, so that the file stays small."""
+_CHUNK_BYTES = 4 * 2**20
+"""Compressed together: the maps of many moments, which are nearly the same."""
+_ABOVE_M = 0.1
+"""Markers float so high over the maps, to be seen."""
+_ROS = get_typestore(Stores.ROS2_JAZZY)
+_MARKER: Any = _ROS.types["visualization_msgs/msg/Marker"]
+
+Fields: TypeAlias = dict[str, Any]
+"""A message as nested dictionaries; what they leave out is zero or empty."""
+
+
+def write_mcap(story: Story, path: Path, progress: Callable[[], None] = lambda: None) -> None:
+    """Write the whole mission. `progress` hears of every moment."""
+
+    def write(file: BinaryIO) -> None:
+        bag, reporter = Bag(file), Reporter(story)
+        for moment, time_ns in enumerate(reporter.times_ns.tolist()):
+            for topic, kind, fields in reporter.messages(moment):
+                bag.write(topic, kind, fields, time_ns, moment)
+            progress()
+        bag.close()
+
+    write_whole(path, write)
+
+
+def times_ns(recording: Recording) -> Int64[np.ndarray, "moments"]:
+    """Since take-off. A decision lasts until the last robot has arrived; holding takes as long as turning then may."""
+    config = recording.config
+    moved_mm = recording.budget_mm[:-1] - recording.budget_mm[1:]
+    length_mm = np.where(moved_mm > 0, moved_mm, 1000 * config.hold_turn_m)
+    longest_mm = np.where(recording.move_mode <= RETURNING, length_mm, 0).max(axis=1)
+    lasts_ns = np.rint(longest_mm / config.speed_m_s * 1e6).astype(np.int64)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lasts_ns)])
+
+
+class Reporter:
+    """Says in messages how things are at a moment of a mission. Robots are counted from 1, metres are of the map."""
+
+    def __init__(self, story: Story) -> None:
+        self.story, self.recording = story, story.recording
+        self.times_ns = times_ns(story.recording)
+        self.robots = [n for n in range(story.recording.robots) if story.recording.mode[0, n] != ABSENT]
+        self.maps_every = math.ceil((story.recording.decisions + 1) / MOST_MAPS)
+        """Decisions from one map to the next."""
+        moments = range(story.recording.decisions + 1)
+        self.poses = {n: [self._pose(moment, n) for moment in moments] for n in self.robots}
+
+    def messages(self, moment: int) -> Iterator[tuple[str, str, Fields]]:
+        """Topic, type and content of each."""
+        recording, known_at = self.recording, self.story.known_at
+        yield "/tf", "tf2_msgs/msg/TFMessage", {"transforms": [self._transform(moment, n) for n in self.robots]}
+        yield "/coverage", "std_msgs/msg/Float32", {"data": recording.coverage[moment]}
+        yield "/markers", "visualization_msgs/msg/MarkerArray", {"markers": list(self._markers(moment))}
+        for n in self.robots:
+            yield f"/robot_{n + 1}/pose", "geometry_msgs/msg/PoseStamped", self.poses[n][moment]
+            yield f"/robot_{n + 1}/budget_m", "std_msgs/msg/Float32", {"data": recording.budget_mm[moment, n] / 1000}
+        if moment == 0:
+            yield "/map/truth", "nav_msgs/msg/OccupancyGrid", self._grid(moment, np.zeros_like(known_at[0]))
+        if moment % self.maps_every and moment != recording.decisions:
+            return
+        yield "/map/team", "nav_msgs/msg/OccupancyGrid", self._grid(moment, known_at.min(axis=0))
+        for n in self.robots:
+            path = {"header": self._header(moment), "poses": self.poses[n][: moment + 1]}
+            yield f"/robot_{n + 1}/path", "nav_msgs/msg/Path", path
+            yield f"/robot_{n + 1}/map", "nav_msgs/msg/OccupancyGrid", self._grid(moment, known_at[n])
+
+    def _header(self, moment: int) -> Fields:
+        seconds, nanoseconds = divmod(int(self.times_ns[moment]), 10**9)
+        return {"stamp": {"sec": seconds, "nanosec": nanoseconds}, "frame_id": "map"}
+
+    def _grid(self, moment: int, known_at: UInt16[np.ndarray, "G G"]) -> Fields:
+        """The window that is worth showing. As in ROS, the first row has the smallest y."""
+        window = self.story.window
+        free, known = self.recording.free[window], known_at[window] <= moment
+        corner = np.array([window[0].start, window[1].start]) - 0.5
+        about = {
+            "resolution": self.recording.config.cell_m,
+            "width": free.shape[1],
+            "height": free.shape[0],
+            "origin": _facing(0, *self._points(corner)),
+        }
+        return {"header": self._header(moment), "info": about, "data": np.select([~known, free], [-1, 0], 100).ravel()}
+
+    def _points(self, *cells: np.ndarray) -> list[Fields]:
+        return [{"x": x, "y": y} for x, y in self.recording.to_map_m(np.stack(cells)).tolist()]
+
+    def _pose(self, moment: int, robot: int) -> Fields:
+        cell = self.recording.site_cells(self.recording.site[moment, robot])
+        pose = _facing(int(self.recording.heading[moment, robot]), *self._points(cell))
+        return {"header": self._header(moment), "pose": pose}
+
+    def _transform(self, moment: int, robot: int) -> Fields:
+        pose = self.poses[robot][moment]["pose"]
+        way = {"translation": pose["position"], "rotation": pose["orientation"]}
+        return {"header": self._header(moment), "child_frame_id": f"robot_{robot + 1}", "transform": way}
+
+    def _markers(self, moment: int) -> Iterator[Fields]:
+        """All of them anew at each moment, so that it does not matter which were shown before."""
+        recording, header = self.recording, self._header(moment)
+        cells = recording.site_cells(recording.site[moment]).astype(float)
+        size_m, reach = 0.3 * recording.config.spacing_m, 0.25 * recording.config.stride
+
+        def marker(name: str, number: int, shape: int, colour: Fields, scale: float, *points: Fields) -> Fields:
+            """A line or an area has points; anything else has a place, which is the only one."""
+            here = points[0] if len(points) == 1 else {}
+            return {
+                "header": header,
+                "ns": name,
+                "id": number,
+                "type": shape,
+                "pose": _facing(0, here | {"z": _ABOVE_M}),
+                "scale": dict.fromkeys("xyz", scale),
+                "color": colour,
+                "points": [] if here else points,
+            }
+
+        yield {"header": header, "action": _MARKER.DELETEALL}
+        for n in self.robots:
+            base, robot = self._points(recording.site_cells(recording.base[n]), cells[n])
+            yield marker("base", n + 1, _MARKER.CUBE, _colour(n, 0.4), size_m, base)
+            yield marker("robot", n + 1, _MARKER.SPHERE, _colour(n), size_m, robot)
+            if recording.mode[moment, n] == FAILED:
+                ends = self._points(*(cells[n] + reach * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]])))
+                yield marker("failed", n + 1, _MARKER.LINE_LIST, _colour(None), 0.2 * size_m, *ends)
+            elif recording.mode[moment, n] <= RETURNING:
+                camera, *edge = self._points(*view(recording, cells[n], float(recording.heading[moment, n])))
+                fan = [corner for pair in pairwise(edge) for corner in (camera, *pair)]
+                yield marker("camera", n + 1, _MARKER.TRIANGLE_LIST, _colour(n, 0.25), 1.0, *fan)
+        for number, row in enumerate(recording.sightings[recording.sightings[:, 0] == moment]):
+            line = self._points(cells[row[1]], row[3:5])
+            yield marker("sighting", number, _MARKER.LINE_LIST, _colour(int(row[2])), 0.2 * size_m, *line)
+
+
+def _facing(degrees: int, position: Fields) -> Fields:
+    half = math.radians(degrees) / 2
+    return {"position": position, "orientation": {"z": math.sin(half), "w": math.cos(half)}}
+
+
+def _colour(robot: int | None, alpha: float = 1.0) -> Fields:
+    """Of a robot, or ink."""
+    colour = INK if robot is None else ROBOT_COLOURS[robot % len(ROBOT_COLOURS)]
+    return dict(zip("rgba", to_rgba(colour, alpha), strict=True))
+
+
+class Bag:
+    """An MCAP file that is being written. Topics and types are announced with their first message."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._writer = Writer(file, chunk_size=_CHUNK_BYTES)
+        self._writer.start(profile="ros2", library=f"decmarvel {__version__}")
+        self._schemas: dict[str, int] = {}
+        self._channels: dict[str, int] = {}
+
+    def write(self, topic: str, kind: str, fields: Fields, time_ns: int, number: int) -> None:
+        if kind not in self._schemas:
+            text, _ = _ROS.generate_msgdef(kind, ros_version=2)
+            self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", text.encode())
+        if topic not in self._channels:
+            self._channels[topic] = self._writer.register_channel(topic, "cdr", self._schemas[kind])
+        data = bytes(_ROS.serialize_cdr(_message(kind, fields), kind))
+        self._writer.add_message(self._channels[topic], time_ns, data, time_ns, number)
+
+    def close(self) -> None:
+        self._writer.finish()
+
+
+def _message(kind: str, fields: Fields) -> object:
+    shapes = dict(_ROS.fielddefs[kind][1])
+    return _ROS.types[kind](**{name: _value(shapes[name], fields.get(name)) for name in shapes | fields})
+
+
+def _value(shape: Any, value: Any) -> Any:
+    """One field: a number or a string, a message, or an array of either."""
+    node, detail = shape
+    if node == Nodetype.NAME:
+        return _message(detail, value or {})
+    if node == Nodetype.BASE:
+        return value if value is not None else "" if detail[0] == "string" else 0
+    items = [] if value is None else value
+    inner = detail[0]
+    return np.asarray(items, inner[1][0]) if inner[0] == Nodetype.BASE else [_value(inner, item) for item in items]

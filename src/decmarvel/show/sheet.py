@@ -1,0 +1,114 @@
+"""The paper on which buildings are drawn: axes in metres of the map frame, floor, walls, a scale bar, a legend."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from decmarvel.core.files import write_whole
+
+GROUND, FLOOR, WALL, MISSED = "#E9EAED", "#FFFFFF", "#3A3F47", "#F6E7A1"
+INK, FAINT = "#22262B", "#7C828B"
+HATCH = "////"
+_DPI = 160
+_LONGER_SIDE_INCHES = 7.0
+_LEGEND_INCHES = 2.4
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A grid of cells and where it lies: the part that is shown, with a little room around it."""
+
+    cell_m: float
+    origin_m: tuple[float, float]
+    shift: tuple[int, int]
+    shown: Bool[np.ndarray, "rows columns"]
+
+    @cached_property
+    def window(self) -> tuple[slice, slice]:
+        """Rows and columns of the shown cells."""
+        room = max(1, round(1.2 / self.cell_m))
+        bounds = []
+        for axis in (1, 0):
+            used: Int[np.ndarray, " used"] = np.flatnonzero(self.shown.any(axis=axis))
+            bounds.append(slice(max(0, int(used[0]) - room), int(used[-1]) + 1 + room))
+        return bounds[0], bounds[1]
+
+    @cached_property
+    def extent_m(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top."""
+        rows, columns = (
+            (s.start - min(s.start, 0), min(s.stop, n)) for s, n in zip(self.window, self.shown.shape, strict=True)
+        )
+        x_m, y_m = (
+            [origin + (edge - shift) * self.cell_m for edge in edges]
+            for origin, shift, edges in zip(self.origin_m, self.shift[::-1], (columns, rows), strict=True)
+        )
+        return x_m[0], x_m[1], y_m[0], y_m[1]
+
+    def figure(self) -> tuple[Figure, Axes]:
+        """A figure of the building's proportions, with room for a legend on the right."""
+        left, right, bottom, top = self.extent_m
+        width, height = right - left, top - bottom
+        inches = _LONGER_SIDE_INCHES / max(width, height)
+        size = (max(3.0, width * inches) + _LEGEND_INCHES + 0.8, max(3.0, height * inches) + 0.9)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.add_subplot()
+        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="x, m", ylabel="y, m")
+        axes.tick_params(length=3, colors=FAINT, labelsize=8)
+        axes.spines[:].set_color(FAINT)
+        return figure, axes
+
+    def paint(
+        self, axes: Axes, floor: Bool[np.ndarray, "G G"], wall: Bool[np.ndarray, "G G"], missed: Bool[np.ndarray, "G G"]
+    ) -> None:
+        """Floor, walls, and hatched what nobody saw; the rest is ground."""
+        kind = np.zeros(self.shown.shape, np.uint8)
+        kind[floor], kind[wall], kind[missed] = 1, 2, 3
+        colours = ListedColormap([GROUND, FLOOR, WALL, MISSED])
+        place: dict[str, Any] = {"origin": "lower", "extent": self.extent_m}
+        axes.imshow(kind[self.window], cmap=colours, vmin=-0.5, vmax=3.5, interpolation="nearest", zorder=0, **place)
+        if missed[self.window].any():
+            inside = missed[self.window].astype(float)
+            hatched = axes.contourf(inside, levels=[0.5, 1.5], colors="none", hatches=[HATCH], zorder=0.5, **place)
+            hatched.set(edgecolor=FAINT, linewidth=0)
+
+    def scale_bar(self, axes: Axes) -> None:
+        """A bar of a round length, about a fifth of the width, below the legend where it hides nothing."""
+        left, right, bottom, top = self.extent_m
+        wanted = max((right - left) / 5, 0.1)
+        length = max(n * 10**e for e in range(-1, 3) for n in (1, 2, 5) if n * 10**e <= wanted)
+        unit = max(right - left, top - bottom) / 100
+        bar = Rectangle((right + 2 * unit, bottom), length, 0.8 * unit, facecolor=INK, clip_on=False)
+        axes.add_patch(bar)
+        axes.text(
+            right + 2 * unit + length / 2, bottom + 1.2 * unit, f"{length:g} m", ha="center", va="bottom", fontsize=9
+        )
+
+
+def title(axes: Axes, headline: str, detail: str) -> None:
+    axes.set_title(headline, loc="left", fontsize=12, fontweight="bold", color=INK, pad=20)
+    axes.text(0, 1.012, detail, transform=axes.transAxes, fontsize=9, color=FAINT, va="bottom")
+
+
+def legend(axes: Axes, handles: Sequence[Artist]) -> None:
+    """Beside the picture, so that it hides nothing."""
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    axes.legend(handles=list(handles), frameon=False, fontsize=9, labelspacing=0.6, **place)
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """As PNG, PDF or SVG, by the name of the file."""
+    FigureCanvasAgg(figure)
+    tight: dict[str, Any] = {"dpi": _DPI, "bbox_inches": "tight", "pad_inches": 0.12}
+    write_whole(path, lambda file: figure.savefig(file, format=Path(path).suffix.removeprefix("."), **tight))

@@ -1,0 +1,208 @@
+"""One mission: reset, views, step. Pure functions of one team in one world; `vmap` makes thousands of them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from decmarvel.core.angles import heading_bin
+from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, substep_pose
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import SLOT_OFFSETS, cut, move_length_mm, site_cell, site_mask
+from decmarvel.core.types import (
+    ABSENT,
+    EXPLORING,
+    FAILED,
+    FAR_MM,
+    HOME,
+    RETURNING,
+    UNKNOWN,
+    Graph,
+    Key,
+    LocalView,
+    Proposal,
+    Robot,
+    Scalar,
+    Site,
+)
+from decmarvel.robot.belief import remember
+from decmarvel.robot.graph import build, edges, from_sites, shortest_paths
+from decmarvel.robot.guard import Intent, intend
+from decmarvel.robot.observation import local_view
+from decmarvel.robot.sight import empty_sight
+from decmarvel.simulation.conflicts import ORDER_RANGE, resolve_conflicts
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.progress import Footprints, begin_progress, record_substep
+from decmarvel.simulation.sightings import Glimpses, no_sightings, note_glimpses, remember_glimpses
+from decmarvel.simulation.types import Move, Progress, State
+from decmarvel.worlds.world import World
+
+
+def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
+    """One scan from the start site for everybody; then each robot on a random node of it, which is its base."""
+    key_site, key_heading = jax.random.split(key)
+    size = world.free.shape[0]
+    sites = (size - 2 * config.margin_cells) // config.stride
+    count = fleet.present.shape[0]
+    start_cell = site_cell(config, world.start)
+    seen = scan(config, world.free, start_cell)
+    belief = remember(jnp.full((size, size), UNKNOWN, jnp.uint8), world.free, seen, start_cell)
+
+    linked = shortest_paths(config, edges(config, belief), from_sites(site_mask(sites, world.start))) < FAR_MM
+    lottery = jnp.where(linked, jax.random.uniform(key_site, linked.shape), jnp.inf).reshape(-1)
+    drawn = jnp.argsort(lottery)[jnp.arange(count) % linked.sum()].astype(jnp.int32)
+    bases = jnp.stack([drawn // sites, drawn % sites], axis=-1)
+    keys = jax.vmap(lambda number: jax.random.fold_in(key_heading, number))(jnp.arange(count))
+    bins = jax.vmap(lambda key: jax.random.randint(key, (), 0, config.heading_bins, jnp.int32))(keys)
+
+    sensed = jnp.zeros((sites, sites, config.heading_bins), bool) | site_mask(sites, world.start)[..., None]
+    unreached = jnp.full((sites, sites), FAR_MM, jnp.int32)
+
+    def robot(number: Scalar, base: Site, bin: Scalar) -> Robot:
+        return Robot(
+            mode=jnp.where(fleet.present[number], EXPLORING, ABSENT).astype(jnp.int32),
+            site=base,
+            heading=bin * config.degrees_per_bin,
+            base=base,
+            budget_mm=fleet.budget_mm[number],
+            initial_budget_mm=fleet.budget_mm[number],
+            fail_step=fleet.fail_step[number],
+            waits=jnp.array(0, jnp.int32),
+            belief=belief,
+            graph=build(config, belief, base, empty_sight(config, sites), world.start, unreached),
+            visits=site_mask(sites, base).astype(jnp.int32),
+            sensed=sensed,
+            sightings=no_sightings(config, count),
+        )
+
+    robots = jax.vmap(robot)(jnp.arange(count, dtype=jnp.int32), bases, bins)
+    progress = begin_progress(config, world, belief, fleet.present)
+    return State(world, robots, progress, jnp.array(0, jnp.int32))
+
+
+def views(config: Config, state: State) -> LocalView:
+    """What each robot hands to its planner."""
+    robots = state.robots
+    number = jnp.arange(robots.mode.shape[0], dtype=jnp.int32)
+    team_size = robots.present.sum().astype(jnp.int32)
+    return jax.vmap(lambda robot, number: local_view(config, robot, number, team_size))(robots, number)
+
+
+def step(config: Config, key: Key, state: State, proposals: Proposal) -> tuple[State, Move]:
+    """One decision of the whole team: failures, guard, conflicts, motion with sensing, new graphs."""
+    key_order, key_sensing, key_glimpses = jax.random.split(key, 3)
+    robots = fail(state.robots, state.step)
+    team_views = views(config, state)
+    intents = jax.vmap(lambda mode, waits, view, proposal: intend(config, mode, waits, view, proposal))(
+        robots.mode, robots.waits, team_views, proposals
+    )
+    move = agree(config, key_order, robots, intents, team_views, proposals)
+    lengths = jax.vmap(lambda a, b: move_length_mm(config, a, b))(robots.site, move.target)
+    turns = jax.vmap(lambda h, w, length: limited_turn(config, h, w, length))(robots.heading, move.heading, lengths)
+    active = move.mode <= RETURNING
+    beliefs, progress, glimpses = travel(config, key_sensing, state, robots, move, lengths, turns, active)
+    robots = jax.vmap(lambda robot, *rest: arrive(config, robot, *rest))(robots, move, lengths, turns, beliefs)
+    glimpsed = remember_glimpses(config, key_glimpses, robots, glimpses)
+    robots = eqx.tree_at(lambda r: r.sightings, robots, glimpsed)
+    return State(state.world, robots, progress, state.step + 1), move
+
+
+def fail(robots: Robot, step: Scalar) -> Robot:
+    """A robot whose time has come stops for good where it is. Landed robots no longer break."""
+    broken = robots.active & (robots.fail_step <= step)
+    return eqx.tree_at(lambda r: r.mode, robots, jnp.where(broken, FAILED, robots.mode))
+
+
+def agree(config: Config, key: Key, robots: Robot, intents: Intent, team_views: LocalView, proposals: Proposal) -> Move:
+    """One robot a node; whoever was reassigned looks where its proposal for the new node says."""
+    active = intents.mode <= RETURNING
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(len(active)))
+    order = jax.vmap(lambda key: jax.random.randint(key, (), 0, ORDER_RANGE, jnp.int32))(keys)
+    slot, choice = resolve_conflicts(
+        config,
+        robots.site,
+        active,
+        intents.mode == RETURNING,
+        robots.waits > 0,
+        intents.slot,
+        intents.choice,
+        proposals.score,
+        team_views.candidates.mask,
+        order,
+    )
+    offered = jnp.take_along_axis(proposals.heading.reshape(len(choice), -1), jnp.clip(choice, 0)[:, None], axis=1)
+    heading = jnp.where(choice >= 0, offered[:, 0], intents.heading)
+    return Move(robots.site + jnp.asarray(SLOT_OFFSETS)[slot], heading, intents.mode, choice)
+
+
+def travel(
+    config: Config,
+    key: Key,
+    state: State,
+    robots: Robot,
+    move: Move,
+    lengths: Int32[Array, "N"],
+    turns: Int32[Array, "N"],
+    active: Bool[Array, "N"],
+) -> tuple[UInt8[Array, "N G G"], Progress, Glimpses]:
+    """Sense at each substep of the move; keep the team's record and who saw whom."""
+    world, count = state.world, active.shape[0]
+    reach = sensor_disc(config).reach
+    number = jnp.arange(count, dtype=jnp.int32)
+
+    def sense(
+        k: Scalar, number: Scalar, site: Site, target: Site, heading: Scalar, turn: Scalar, belief: UInt8[Array, "G G"]
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        key_robot = jax.random.fold_in(jax.random.fold_in(key, k), number)
+        cell, now = substep_pose(config, site, target, heading, turn, k)
+        seen = footprint(config, world.free, cell, now, key_robot) & active[number]
+        learned = seen & cut(world.free, cell, reach) & (cut(belief, cell, reach) == UNKNOWN)
+        return cell, now, seen, learned, remember(belief, world.free, seen, cell)
+
+    def substep(carry: tuple[Array, Progress, Glimpses], k: Scalar) -> tuple[tuple[Array, Progress, Glimpses], None]:
+        beliefs, progress, glimpses = carry
+        cells, headings, seen, learned, beliefs = jax.vmap(sense, in_axes=(None, 0, 0, 0, 0, 0, 0))(
+            k, number, robots.site, move.target, robots.heading, turns, beliefs
+        )
+        travelled = robots.travelled_mm + lengths * k // config.substeps
+        footprints = Footprints(cells, seen, learned)
+        progress = record_substep(config, progress, world.free_count, footprints, active, travelled)
+        glimpses = note_glimpses(glimpses, cells, headings, seen, robots.present)
+        return (beliefs, progress, glimpses), None
+
+    start = (robots.belief, state.progress, Glimpses.none(count))
+    (beliefs, progress, glimpses), _ = jax.lax.scan(substep, start, jnp.arange(1, config.substeps + 1, dtype=jnp.int32))
+    return beliefs, progress, glimpses
+
+
+def arrive(
+    config: Config, robot: Robot, move: Move, length_mm: Scalar, turn: Scalar, belief: UInt8[Array, "G G"]
+) -> Robot:
+    """Pose, budget, memory and graph of one robot after its move."""
+    sites = robot.visits.shape[0]
+    active = move.mode <= RETURNING
+    heading = (robot.heading + jnp.where(active, turn, 0)) % 360
+    here = site_mask(sites, move.target)
+    bins = jnp.arange(config.heading_bins, dtype=jnp.int32)
+    away = (bins - heading_bin(config, heading) + config.heading_bins // 2) % config.heading_bins
+    looked = jnp.abs(away - config.heading_bins // 2) <= config.surely_seen_bins
+    sensed = robot.sensed | (here[..., None] & looked[None, None] & active)
+    graph: Graph = build(
+        config, belief, robot.base, robot.graph.sight, (robot.site + move.target) // 2, robot.graph.home_mm
+    )
+    landed = (move.mode == RETURNING) & (move.target == robot.base).all()
+    return Robot(
+        mode=jnp.where(landed, HOME, move.mode),
+        site=move.target,
+        heading=heading,
+        base=robot.base,
+        budget_mm=robot.budget_mm - length_mm,
+        initial_budget_mm=robot.initial_budget_mm,
+        fail_step=robot.fail_step,
+        waits=jnp.where(active & (length_mm == 0), robot.waits + 1, 0),
+        belief=belief,
+        graph=graph,
+        visits=robot.visits + (here & (length_mm > 0)).astype(jnp.int32),
+        sensed=sensed,
+        sightings=robot.sightings,
+    )

@@ -1,0 +1,48 @@
+"""Who takes part in a mission, with what budget, and who breaks down when."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from decmarvel.core.types import (
+    Scalar,
+)
+
+NEVER = 2**30
+FAIL_STEPS = (30, 128)
+"""First and last decision at which a robot that breaks down may do so."""
+
+
+class Fleet(eqx.Module):
+    """Who takes part in a mission, with what budget, and who breaks down when."""
+
+    present: Bool[Array, "*batch N"]
+    budget_mm: Int32[Array, "*batch N"]
+    fail_step: Int32[Array, "*batch N"]
+
+    @staticmethod
+    def of(robots: int, budget_m: float, slots: int | None = None) -> "Fleet":
+        """`robots` healthy robots with equal budgets, in an array of `slots` places."""
+        return Fleet.healthy(robots, round(1000 * budget_m), slots or robots)
+
+    @staticmethod
+    def healthy(robots: int | Scalar, budget_mm: int | Scalar, slots: int) -> "Fleet":
+        """The same with numbers that a program may draw."""
+        return Fleet(
+            present=jnp.arange(slots) < robots,
+            budget_mm=jnp.full(slots, budget_mm, jnp.int32),
+            fail_step=jnp.full(slots, NEVER, jnp.int32),
+        )
+
+    @staticmethod
+    def failing(robots: int, budget_m: float, broken: int, seed: Sequence[int]) -> "Fleet":
+        """A team of which some break down; which and when follows from the seed, the team's size and their number."""
+        rng = np.random.default_rng([*seed, robots, broken])
+        steps = np.full(robots, NEVER, np.int32)
+        first, last = FAIL_STEPS
+        steps[rng.choice(robots, broken, replace=False)] = rng.integers(first, last + 1, broken)
+        healthy = Fleet.of(robots, budget_m)
+        return Fleet(healthy.present, healthy.budget_mm, jnp.asarray(steps))

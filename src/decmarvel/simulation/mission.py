@@ -1,0 +1,192 @@
+"""Missions from take-off to the last landing: decision by decision for people, all at once for statistics."""
+
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32
+
+from decmarvel.core.config import Config
+from decmarvel.core.types import EXPLORING, FAILED, HOME, Key, Proposal, Scalar, Thought
+from decmarvel.robot.planners.base import Memory, Planner
+from decmarvel.simulation.environment import reset, step, views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.progress import cumulative_overlap, mean_overlap
+from decmarvel.simulation.radio import propose_all, share
+from decmarvel.simulation.types import Move, State
+from decmarvel.worlds.world import World
+
+T = TypeVar("T", Move, Thought, "Moment")
+
+
+class Outcome(eqx.Module):
+    """The metrics of one finished (or interrupted) mission."""
+
+    coverage: Float32[Array, "*batch"]
+    success: Bool[Array, "*batch"]
+    strict_success: Bool[Array, "*batch"]
+    metres_to_99: Float32[Array, "*batch"]
+    """NaN where 99% was not reached."""
+    overlap: Float32[Array, "*batch"]
+    overlap_cumulative: Float32[Array, "*batch"]
+    individual_99: Float32[Array, "*batch N"]
+    travelled_m: Float32[Array, "*batch N"]
+    remaining_m: Float32[Array, "*batch N"]
+    home: Bool[Array, "*batch N"]
+    failed: Bool[Array, "*batch N"]
+    stranded: Int32[Array, "*batch"]
+    """Unfailed robots that are not home, or overspent."""
+    decisions: Int32[Array, "*batch"]
+
+
+class Moment(eqx.Module):
+    """What is kept of the team after take-off and after each decision. Small, so that it leaves the device quickly."""
+
+    site: Int32[Array, "*batch N 2"]
+    heading: Int32[Array, "*batch N"]
+    mode: Int32[Array, "*batch N"]
+    budget_mm: Int32[Array, "*batch N"]
+    covered: Int32[Array, "*batch"]
+    success_mm: Int32[Array, "*batch"]
+    overlap: Float32[Array, "*batch"]
+    seen: Bool[Array, "*batch N N"]
+    seen_cell: Int32[Array, "*batch N N 2"]
+    seen_heading: Int32[Array, "*batch N N"]
+
+
+class Log(eqx.Module):
+    """A whole mission in arrays of a fixed length. Rows after its last decision are zero."""
+
+    moments: Moment
+    """Row 0 is the take-off, row t the team after decision t."""
+    moves: Move
+    """Row t leads from row t of the moments to row t + 1."""
+    thoughts: Thought
+    """Behind the moves."""
+
+
+class Flight(eqx.Module):
+    """A mission in the air: the state, and each robot's planner memory."""
+
+    state: State
+    memory: Memory
+    key: Key
+
+
+def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fleet) -> Flight:
+    """Reset, with a fresh planner memory for every robot. One key makes the whole mission."""
+    key_reset, key_flight = jax.random.split(key)
+    state = reset(config, key_reset, world, fleet)
+    count, sites = state.robots.visits.shape[:2]
+    memory = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], count, axis=0), planner.start(config, sites))
+    return Flight(state, memory, key_flight)
+
+
+def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move, Thought]:
+    """One decision of everybody, and what they thought of it."""
+    key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
+    count = flight.state.robots.mode.shape[0]
+    keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(count))
+    exploring = flight.state.robots.mode == EXPLORING
+    proposals, memory = propose_all(config, planner, keys, views(config, flight.state), exploring, flight.memory)
+    state, move = step(config, key_step, flight.state, proposals)
+    if planner.shares_maps:
+        state = share(config, flight.state.robots.site, state)
+    return Flight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
+
+
+def consider(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> Thought:
+    """The most probable of all candidates."""
+    scores, headings = (leaf.reshape(len(leaf), -1) for leaf in (proposals.score, proposals.heading))
+    score, choice = jax.lax.top_k(scores, planner.weighs)
+    heading = jnp.take_along_axis(headings, choice, axis=1)
+    return Thought(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
+
+
+def fly(config: Config, planner: Planner, flight: Flight, max_decisions: Scalar | int) -> Flight:
+    """Decide until everybody is home or failed."""
+
+    def going(flight: Flight) -> Bool[Array, ""]:
+        return ~flight.state.done & (flight.state.step < max_decisions)
+
+    return jax.lax.while_loop(going, lambda flight: decide(config, planner, flight)[0], flight)
+
+
+def moment(state: State) -> Moment:
+    """Pick out of a state what a recording keeps; part of the compiled decision."""
+    robots, progress, sightings = state.robots, state.progress, state.robots.sightings
+    return Moment(
+        site=robots.site,
+        heading=robots.heading,
+        mode=robots.mode,
+        budget_mm=robots.budget_mm,
+        covered=progress.covered,
+        success_mm=progress.metres_to_success_mm,
+        overlap=mean_overlap(progress),
+        seen=sightings.seen[:, :, 0],
+        seen_cell=sightings.cell[:, :, 0],
+        seen_heading=sightings.heading[:, :, 0],
+    )
+
+
+def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) -> tuple[Flight, Log]:
+    """As `fly`, for `length` decisions at most, keeping what every decision did and left behind."""
+
+    def put(rows: T, at: Scalar, row: T) -> T:
+        return jax.tree.map(lambda rows, row: rows.at[at].set(row), rows, row)
+
+    def empty(*shape: int) -> Int32[Array, "..."]:
+        return jnp.zeros(shape, jnp.int32)
+
+    def going(carry: tuple[Flight, Log]) -> Bool[Array, ""]:
+        state = carry[0].state
+        return ~state.done & (state.step < length)
+
+    def go_on(carry: tuple[Flight, Log]) -> tuple[Flight, Log]:
+        flight, log = carry
+        before = flight.state.step
+        flight, move, thought = decide(config, planner, flight)
+        return flight, Log(
+            put(log.moments, before + 1, moment(flight.state)),
+            put(log.moves, before, move),
+            put(log.thoughts, before, thought),
+        )
+
+    first, count = moment(flight.state), flight.state.robots.mode.shape[0]
+    moments = jax.tree.map(lambda row: jnp.zeros((length + 1, *row.shape), row.dtype), first)
+    moves = Move(empty(length, count, 2), empty(length, count), empty(length, count), empty(length, count))
+    thoughts = Thought(*(jnp.zeros((length, count, planner.weighs), kind) for kind in (int, int, float)))
+    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, thoughts)))
+
+
+def outcome(config: Config, state: State) -> Outcome:
+    """The metrics of a mission, from its state at the end."""
+    robots, progress = state.robots, state.progress
+    present, failed, home = robots.present, robots.mode == FAILED, robots.mode == HOME
+    stranded = present & ~failed & (~home | (robots.budget_mm < 0))
+    reached = progress.metres_to_success_mm >= 0
+    own = progress.own_success_mm
+    return Outcome(
+        coverage=progress.covered / state.world.free_count,
+        success=reached,
+        strict_success=reached & ~stranded.any(),
+        metres_to_99=jnp.where(reached, progress.metres_to_success_mm / 1000, jnp.nan),
+        overlap=mean_overlap(progress),
+        overlap_cumulative=cumulative_overlap(progress),
+        individual_99=jnp.where(own >= 0, own / 1000, jnp.nan),
+        travelled_m=jnp.where(present, robots.travelled_mm, 0) / 1000,
+        remaining_m=jnp.where(present, robots.budget_mm, 0) / 1000,
+        home=home,
+        failed=failed,
+        stranded=stranded.sum().astype(jnp.int32),
+        decisions=state.step,
+    )
+
+
+def run_mission(
+    config: Config, planner: Planner, key: Key, world: World, fleet: Fleet, max_decisions: Scalar | int
+) -> Outcome:
+    """A whole mission as one compiled program."""
+    flight = take_off(config, planner, key, world, fleet)
+    return outcome(config, fly(config, planner, flight, max_decisions).state)

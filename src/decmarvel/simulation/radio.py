@@ -1,0 +1,92 @@
+"""What full communication would give: one map and all goals for the whole team. Only planners with a radio have it."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32
+
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import site_mask
+from decmarvel.core.types import FAR_MM, Graph, Key, Keys, LocalView, Proposal, Robot, Sight, Site
+from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.robot.planners.base import Memory, Planner
+from decmarvel.robot.sight import paste_window, sight_window
+from decmarvel.simulation.team_map import merge
+from decmarvel.simulation.types import Progress, State
+
+
+class RadioPlanner(Planner):
+    """A planner whose robots share one map and tell each other their goals: a yardstick, not a rival.
+
+    The simulator merges the robots' maps after every decision (radio.py), so the views differ in pose and budget only.
+    """
+
+    communicates: ClassVar[bool] = True
+    shares_maps: ClassVar[bool] = True
+
+    @abstractmethod
+    def propose_team(
+        self, config: Config, keys: Keys, views: LocalView, exploring: Bool[Array, "N"], memory: Memory
+    ) -> tuple[Proposal, Memory]:
+        """The proposals of a whole team; every argument has an axis of robots."""
+
+    def propose(self, config: Config, key: Key, view: LocalView, memory: Memory) -> tuple[Proposal, Memory]:
+        """Alone, a robot is a team of one."""
+        team = jax.tree.map(lambda leaf: leaf[None], (key, view, memory))
+        proposals = self.propose_team(config, team[0], team[1], jnp.ones(1, bool), team[2])
+        return jax.tree.map(lambda leaf: leaf[0], proposals)
+
+
+def propose_all(
+    config: Config, planner: Planner, keys: Keys, views: LocalView, exploring: Bool[Array, "N"], memory: Memory
+) -> tuple[Proposal, Memory]:
+    """What everybody proposes: each for itself, unless the planner has a radio."""
+    if isinstance(planner, RadioPlanner):
+        return planner.propose_team(config, keys, views, exploring, memory)
+    return jax.vmap(lambda key, view, memory: planner.propose(config, key, view, memory))(keys, views, memory)
+
+
+def share(config: Config, before: Int32[Array, "N 2"], state: State) -> State:
+    """Merge the robots' maps (Eq. 4) after a decision that started at the sites `before`, and everything drawn from
+    them. Robots that have failed keep silent, but what they reported is not lost.
+    """
+    robots, sites = state.robots, state.robots.visits.shape[-1]
+    belief = merge(robots.belief)
+    edge = edges(config, belief)
+
+    def look(sight: Sight, middle: Site) -> tuple[Sight, None]:
+        window, first = sight_window(config, belief, sites, middle)
+        return jax.tree.map(lambda whole, part: paste_window(whole, part, first), sight, window), None
+
+    # The team's maps were one before the decision, so what was seen from the sites differs only around its moves.
+    one_sight = jax.tree.map(lambda leaf: leaf[0], robots.graph.sight)
+    sight, _ = jax.lax.scan(look, one_sight, (before + robots.site) // 2)
+    sensed = robots.sensed.any(axis=0)
+
+    def informed(robot: Robot) -> Robot:
+        home_mm = jnp.where(site_mask(sites, robot.base), 0, robot.graph.home_mm)
+        home_mm = shortest_paths(config, edge, home_mm)
+        useful = (sight.utility > 0) & (home_mm < FAR_MM)
+        graph = Graph(edge, home_mm, shortest_paths(config, edge, from_sites(useful)), sight)
+        return eqx.tree_at(lambda r: (r.belief, r.graph, r.sensed), robot, (belief, graph, sensed))
+
+    return State(state.world, jax.vmap(informed)(robots), shared_progress(state), state.step)
+
+
+def shared_progress(state: State) -> Progress:
+    """Whatever one robot knows, all in the mission know."""
+    robots, progress = state.robots, state.progress
+    members = robots.present
+    first = (progress.own_success_mm < 0) & (progress.metres_to_success_mm >= 0) & members
+    return eqx.tree_at(
+        lambda p: (p.known_by, p.own_covered, p.own_success_mm),
+        progress,
+        (
+            jnp.where(progress.known_by > 0, members.sum(), 0).astype(jnp.uint8),
+            jnp.where(members, progress.covered, 0),
+            jnp.where(first, robots.travelled_mm, progress.own_success_mm),
+        ),
+    )

@@ -1,0 +1,223 @@
+"""What the memory keeps of one robot's state, in few bytes, and the networks' inputs made of it again.
+
+About 23 kB a state with 384 places, nearly all of it the 36 directions of each node's frontiers.
+"""
+
+from typing import Literal, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8, UInt16, UInt32
+
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import SLOTS
+from decmarvel.robot.observation import MANY_VISITS, TRAJECTORY_SCALE_M, UTILITY_SCALE, Observation, Ways
+from decmarvel.robot.policy.nodes import Advice, Nodes, Situation, compact, situation
+from decmarvel.simulation.privileged import PrivilegedView
+from decmarvel.training.privileged_nodes import TrueNodes, offsets, privileged_nodes, shares_at, unprivileged_nodes
+
+NOWHERE = 255
+"""A coordinate that no site has."""
+FARTHEST = 2.0
+"""The distance home of Eq. 5 ends here; it is kept in 65,535 steps."""
+
+
+class Snapshot(eqx.Module):
+    """One robot's state. The distance home is kept to 2e-5 (2 mm), everything else exactly.
+
+    Left out is what no network reads: headings sensed at nodes that are no candidates, and nodes without a place.
+    """
+
+    site: UInt8[Array, "*batch M 2"]
+    """NOWHERE where a place holds no node."""
+    edges: UInt32[Array, "*batch M"]
+    columns: UInt8[Array, "*batch M 6"]
+    """Utility, guidepost, occupancy, best heading, trail and visits, as the small integers that they come from."""
+    home: UInt16[Array, "*batch M"]
+    way_cm: UInt16[Array, "*batch M"]
+    open_cm: UInt16[Array, "*batch M"]
+    histogram: UInt8[Array, "*batch M B"]
+    sensed: UInt8[Array, "*batch K bytes"]
+    """Bits: the headings that were sensed at the candidates."""
+    here: UInt8[Array, "*batch 2"]
+    base: UInt8[Array, "*batch 2"]
+    budget: Float32[Array, "*batch 4"]
+    heading_bin: UInt8[Array, "*batch K H"]
+    action_mask: UInt32[Array, "*batch"]
+    """Bits: the slots that the guard admits."""
+    seen: Bool[Array, "*batch N L"]
+    seen_cell: Int16[Array, "*batch N L 2"]
+    """From the robot, in cells."""
+    seen_heading: Int16[Array, "*batch N L"]
+    seen_site: UInt8[Array, "*batch N L 2"]
+    number: UInt8[Array, "*batch"]
+    team_size: UInt8[Array, "*batch"]
+    option: Int8[Array, "*batch V"]
+    option_site: UInt8[Array, "*batch V 2"]
+    option_cost_m: Float32[Array, "*batch V"]
+    option_shows: UInt16[Array, "*batch V"]
+    shares: UInt8[Array, "*batch M 3"]
+    """Of Eq. 15, at the privileged nodes."""
+    robots: UInt8[Array, "*batch N 2"]
+    active: Bool[Array, "*batch N"]
+    post: Bool[Array, "*batch"]
+    map: Int32[Array, "*batch"]
+    """Whose true graph the critic reads."""
+    stale: Bool[Array, "*batch M"]
+    """Whether what is left to look at from a node is no news to the team."""
+    log_probability: Float32[Array, "*batch"]
+    """Of what was done, by the policy as it was then."""
+
+
+Privilege: TypeAlias = Literal["own and team", "team", "none"]
+"""What the critics are told of the whole building: Eq. 15, or what anybody has seen, or nothing."""
+
+
+class Inputs(eqx.Module):
+    """What actor and critics read."""
+
+    nodes: Nodes
+    situation: Situation
+    critic_nodes: Nodes
+    stale: Bool[Array, "*batch M"]
+    log_probability: Float32[Array, "*batch"]
+
+
+def column_units(config: Config) -> tuple[Float32[np.ndarray, "6"], Float32[np.ndarray, "6"]]:
+    """Steps to the unit, and the least value, of the columns that are kept as small integers."""
+    steps = [UTILITY_SCALE, 1, 1, config.heading_bins, config.history, MANY_VISITS]
+    return np.array(steps, np.float32), np.array([0, 0, -1, -1, 0, 0], np.float32)
+
+
+def share_steps(config: Config) -> float:
+    """A share is a number of cells of a tile."""
+    return float(min(config.stride**2, 255))
+
+
+def small(values: Array, most: int = 255) -> Array:
+    """To the nearest integer of few bits."""
+    return jnp.clip(jnp.round(values), 0, most)
+
+
+def encode(
+    config: Config,
+    truth: TrueNodes,
+    map_index: Int32[Array, ""],
+    observation: Observation,
+    advice: Advice,
+    privileged: PrivilegedView,
+    stale: Bool[Array, "S S"],
+    log_probability: Float32[Array, ""],
+) -> Snapshot:
+    """What a state is kept as."""
+    sites = observation.node_mask.shape[0]
+    if sites >= NOWHERE:
+        raise ValueError(f"{sites} sites a side are too many to remember; train on maps of less than {NOWHERE}")
+    nodes, around = compact(observation, len(truth.edges)), situation(observation)
+    steps, least = column_units(config)
+    columns = (jnp.take(nodes.features, jnp.array([2, 3, 4, 5, 6, 8]), axis=1) - least[None]) * steps[None]
+    angle = jnp.arctan2(observation.tokens[..., 2], observation.tokens[..., 3]) * (180 / np.pi)
+    slots = jnp.arange(SLOTS, dtype=jnp.uint32)
+    return Snapshot(
+        site=jnp.where(nodes.mask[:, None], nodes.site, NOWHERE).astype(jnp.uint8),
+        edges=nodes.edges,
+        columns=small(columns).astype(jnp.uint8),
+        home=small(nodes.features[:, 7] * (65535 / FARTHEST), 65535).astype(jnp.uint16),
+        way_cm=nodes.ways.way_cm.astype(jnp.uint16),
+        open_cm=nodes.ways.open_cm.astype(jnp.uint16),
+        histogram=nodes.histogram,
+        sensed=jnp.packbits(around.sensed, axis=-1),
+        here=observation.site.astype(jnp.uint8),
+        base=observation.base.astype(jnp.uint8),
+        budget=observation.budget,
+        heading_bin=observation.heading_bin.astype(jnp.uint8),
+        action_mask=(observation.action_mask[:, 0].astype(jnp.uint32) << slots).sum(dtype=jnp.uint32),
+        seen=observation.token_mask,
+        seen_cell=jnp.round(observation.tokens[..., 1::-1] * (TRAJECTORY_SCALE_M / config.cell_m)).astype(jnp.int16),
+        seen_heading=jnp.round(angle).astype(jnp.int16),
+        seen_site=jnp.where(observation.token_site < 0, NOWHERE, observation.token_site).astype(jnp.uint8),
+        number=observation.number.astype(jnp.uint8),
+        team_size=observation.team_size.astype(jnp.uint8),
+        option=advice.action.astype(jnp.int8),
+        option_site=jnp.where(advice.site < 0, NOWHERE, advice.site).astype(jnp.uint8),
+        option_cost_m=advice.cost_m,
+        option_shows=advice.shows.astype(jnp.uint16),
+        shares=small(shares_at(truth, privileged) * share_steps(config)).astype(jnp.uint8),
+        robots=privileged.sites.astype(jnp.uint8),
+        active=privileged.active,
+        post=privileged.post_success,
+        map=map_index,
+        stale=nodes.mask & stale[nodes.site[:, 0], nodes.site[:, 1]],
+        log_probability=log_probability,
+    )
+
+
+def own_nodes(config: Config, snapshot: Snapshot) -> Nodes:
+    """The robot's nodes from what is kept of them."""
+    held = snapshot.site[:, 0] != NOWHERE
+    site = jnp.where(held[:, None], snapshot.site.astype(jnp.int32), -1)
+    steps, least = column_units(config)
+    columns = snapshot.columns.astype(jnp.float32) / steps[None] + least[None]
+    home = snapshot.home.astype(jnp.float32) * (FARTHEST / 65535)
+    apart = offsets(config, snapshot.here.astype(jnp.int32), site)
+    features = jnp.concatenate([apart, columns[:, :5], home[:, None], columns[:, 5:]], axis=-1)
+    return Nodes(
+        site=site,
+        mask=held,
+        features=jnp.where(held[:, None], features, 0.0),
+        histogram=snapshot.histogram,
+        edges=snapshot.edges,
+        ways=Ways(snapshot.way_cm.astype(jnp.int32), snapshot.open_cm.astype(jnp.int32)),
+    )
+
+
+def own_situation(config: Config, snapshot: Snapshot) -> Situation:
+    """The rest of what the robot knew."""
+    allowed = (snapshot.action_mask >> jnp.arange(SLOTS, dtype=jnp.uint32)) & 1 == 1
+    return Situation(
+        site=snapshot.here.astype(jnp.int32),
+        base=snapshot.base.astype(jnp.int32),
+        budget=snapshot.budget,
+        heading_bin=snapshot.heading_bin.astype(jnp.int32),
+        action_mask=jnp.broadcast_to(allowed[:, None], snapshot.heading_bin.shape),
+        sensed=jnp.unpackbits(snapshot.sensed, axis=-1, count=snapshot.histogram.shape[-1]) == 1,
+        tokens=tokens(config, snapshot),
+        token_mask=snapshot.seen,
+        token_site=jnp.where(snapshot.seen_site == NOWHERE, -1, snapshot.seen_site.astype(jnp.int32)),
+        number=snapshot.number.astype(jnp.int32),
+        team_size=snapshot.team_size.astype(jnp.int32),
+        advice=Advice(
+            action=snapshot.option.astype(jnp.int32),
+            site=jnp.where(snapshot.option_site == NOWHERE, -1, snapshot.option_site.astype(jnp.int32)),
+            cost_m=snapshot.option_cost_m,
+            shows=snapshot.option_shows.astype(jnp.int32),
+        ),
+    )
+
+
+def tokens(config: Config, snapshot: Snapshot) -> Float32[Array, "N L 5"]:
+    """The trajectory tokens from what is kept of them."""
+    offset = snapshot.seen_cell.astype(jnp.float32) * (config.cell_m / TRAJECTORY_SCALE_M)
+    angle = snapshot.seen_heading.astype(jnp.float32) * (np.pi / 180)
+    age = jnp.broadcast_to(jnp.arange(config.history, dtype=jnp.float32) / config.history, angle.shape)
+    token = jnp.stack([offset[..., 1], offset[..., 0], jnp.sin(angle), jnp.cos(angle), age], axis=-1)
+    return jnp.where(snapshot.seen[..., None], token, 0.0)
+
+
+def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privilege: Privilege = "own and team") -> Inputs:
+    """What actor and critics read of a snapshot. `truths` holds the true nodes of all maps."""
+    nodes = own_nodes(config, snapshot)
+    if privilege != "none":
+        truth = jax.tree.map(lambda leaf: leaf[snapshot.map], truths)
+        shares = snapshot.shares.astype(jnp.float32) / share_steps(config)
+        if privilege == "team":
+            known = shares[:, 0] + shares[:, 1]
+            shares = jnp.stack([known, jnp.zeros_like(known), shares[:, 2]], axis=-1)
+        other = snapshot.active & (jnp.arange(len(snapshot.active)) != snapshot.number.astype(jnp.int32))
+        here, robots = snapshot.here.astype(jnp.int32), snapshot.robots.astype(jnp.int32)
+        critic_nodes = privileged_nodes(config, truth, nodes, here, shares, robots, other)
+    else:
+        critic_nodes = unprivileged_nodes(nodes)
+    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, snapshot.stale, snapshot.log_probability)

@@ -1,0 +1,236 @@
+"""The memory of transitions: a ring of rows on the device, where a new step takes the place of the oldest rows.
+
+A row is what one robot knew at one decision, what it did, and what it earned. The state that follows is the row of its
+next decision, so nothing is stored twice. Rows of a step stand side by side in the order of missions and robots, with
+none for a robot that did not explore. A transition is complete when the next step is added; it joins the queue of its
+phase then, and leaves it when its row is overwritten. Both happen in the order of the rows, so a queue is a ring, too,
+and drawing from it uniformly is drawing a number.
+"""
+
+from typing import Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int8, Int32
+
+from decmarvel.core.errors import TrainingError
+from decmarvel.core.types import Key
+
+Row = TypeVar("Row")
+"""A pytree of arrays: what is stored of a state."""
+
+PRE, POST = 0, 1
+"""The phases: before and after the team has reached 99%."""
+
+
+class Step(eqx.Module, Generic[Row]):
+    """One decision of E missions of N robots each."""
+
+    state: Row
+    """As stored, (E, N, ...) each."""
+    exploring: Bool[Array, "E N"]
+    """Robots that had a decision to make. The others leave no row."""
+    action: Int32[Array, "E N"]
+    """The candidate that was executed; -1 for a robot that had to hold: no transition, but a state to come to."""
+    reward: Float32[Array, "E N"]
+    done: Bool[Array, "E N"]
+    """Nothing to decide any more in the next state."""
+    post: Bool[Array, "E"]
+    """Whether the team had reached 99% before the decision."""
+    begins: Bool[Array, "E"]
+    """Whether this is the first decision of a mission."""
+
+
+class Sample(eqx.Module, Generic[Row]):
+    """Transitions drawn from the memory."""
+
+    state: Row
+    action: Int32[Array, "n"]
+    reward: Float32[Array, "n steps"]
+    """As earned, not scaled, by this decision and those that followed it; zero after the last that counts."""
+    steps: Int32[Array, "n"]
+    """How many count: all, unless the robot had nothing to decide, or had to hold, or has not decided yet."""
+    done: Bool[Array, "n"]
+    """Whether nothing is to be decided after them."""
+    post: Bool[Array, "n"]
+    following: Row
+    """The state of the same robot after them; meaningless where `done`."""
+    following_post: Bool[Array, "n"]
+
+
+class Replay(eqx.Module, Generic[Row]):
+    """C rows, and which of them begin a complete transition."""
+
+    state: Row
+    action: Int8[Array, "C"]
+    reward: Float32[Array, "C"]
+    done: Bool[Array, "C"]
+    post: Bool[Array, "C"]
+    following: Int32[Array, "C"]
+    """Row of the next state of the same robot. Meaningless where `queued` is not set."""
+    queued: Bool[Array, "C"]
+    """Whether the row begins a complete transition, and so stands in the queue of its phase."""
+    head: Int32[Array, ""]
+    """The row that is written next: the oldest one, once the ring is full."""
+    newest: Int32[Array, "E N"]
+    """Row of each robot's last decision; -1 where it made none in the last step."""
+    queue: Int32[Array, "2 C"]
+    """The rows of complete transitions in each phase, oldest first from `tail` on."""
+    tail: Int32[Array, "2"]
+    count: Int32[Array, "2"]
+
+    @property
+    def capacity(self) -> int:
+        return self.reward.shape[0]
+
+    @property
+    def complete(self) -> Int32[Array, ""]:
+        """How many transitions there are to draw from."""
+        return self.count.sum().astype(jnp.int32)
+
+
+def create(capacity: int, missions: int, robots: int, example: Row) -> Replay[Row]:
+    """An empty memory for states like the example, which is that of one robot."""
+    if capacity < 2 * missions * robots:
+        raise TrainingError(
+            f"capacity: {capacity} rows cannot hold two steps of {missions} x {robots} robots; raise it"
+        )
+
+    def room(leaf: Array) -> Array:
+        return jnp.zeros((capacity, *leaf.shape), leaf.dtype)
+
+    return Replay(
+        state=jax.tree.map(room, example),
+        action=jnp.full(capacity, -1, jnp.int8),
+        reward=jnp.zeros(capacity),
+        done=jnp.zeros(capacity, bool),
+        post=jnp.zeros(capacity, bool),
+        following=jnp.zeros(capacity, jnp.int32),
+        queued=jnp.zeros(capacity, bool),
+        head=jnp.array(0, jnp.int32),
+        newest=jnp.full((missions, robots), -1, jnp.int32),
+        queue=jnp.zeros((2, capacity), jnp.int32),
+        tail=jnp.zeros(2, jnp.int32),
+        count=jnp.zeros(2, jnp.int32),
+    )
+
+
+def bytes_per_row(replay: Replay) -> float:
+    """What one row costs, its places in the queues included."""
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(replay)) / replay.capacity
+
+
+def add(replay: Replay[Row], step: Step[Row]) -> Replay[Row]:
+    """Store one step and complete the transitions of the step before. Donate the memory: it changes in place."""
+    capacity = replay.capacity
+    stored = step.exploring.reshape(-1)
+    place = (replay.head + jnp.cumsum(stored).astype(jnp.int32) - 1) % capacity
+    rows = jnp.where(stored, place, capacity + jnp.arange(len(stored), dtype=jnp.int32))  # beyond the last: dropped
+    replay = forget(replay, stored.sum().astype(jnp.int32), len(stored))
+    replay = link(replay, rows, step.begins)
+
+    def put(memory: Array, values: Array) -> Array:
+        values = values.reshape(len(stored), *memory.shape[1:]).astype(memory.dtype)
+        return memory.at[rows].set(values, mode="drop", unique_indices=True)
+
+    return Replay(
+        state=jax.tree.map(put, replay.state, step.state),
+        action=put(replay.action, step.action),
+        reward=put(replay.reward, step.reward),
+        done=put(replay.done, step.done),
+        post=put(replay.post, jnp.broadcast_to(step.post[:, None], step.exploring.shape)),
+        following=replay.following,
+        queued=replay.queued,
+        head=(replay.head + stored.sum().astype(jnp.int32)) % capacity,
+        newest=jnp.where(stored, place, -1).reshape(step.exploring.shape),
+        queue=replay.queue,
+        tail=replay.tail,
+        count=replay.count,
+    )
+
+
+def forget(replay: Replay[Row], number: Int32[Array, ""], most: int) -> Replay[Row]:
+    """Take the oldest rows, which are about to be overwritten, out of the queues. They are the first ones there."""
+    index = jnp.arange(most, dtype=jnp.int32)
+    oldest = jnp.where(index < number, (replay.head + index) % replay.capacity, replay.capacity)
+    queued = replay.queued.at[oldest].get(mode="fill", fill_value=False)
+    post = replay.post.at[oldest].get(mode="fill", fill_value=False)
+    gone = jnp.stack([(queued & ~post).sum(), (queued & post).sum()]).astype(jnp.int32)
+    return eqx.tree_at(
+        lambda r: (r.queued, r.tail, r.count),
+        replay,
+        (
+            replay.queued.at[oldest].set(False, mode="drop"),
+            (replay.tail + gone) % replay.capacity,
+            replay.count - gone,
+        ),
+    )
+
+
+def link(replay: Replay[Row], rows: Int32[Array, "n"], begins: Bool[Array, "E"]) -> Replay[Row]:
+    """Lead from the rows of the step before to those of this one, and queue the transitions that are complete now.
+
+    A transition needs an action, and either ends there or has a next state in the same mission.
+    """
+    capacity = replay.capacity
+    before = replay.newest.reshape(-1)
+    begins = jnp.repeat(begins, replay.newest.shape[1])
+    action, done, post = replay.action[before], replay.done[before], replay.post[before]
+    complete = (before >= 0) & (action >= 0) & (done | ((rows < capacity) & ~begins))
+    source = jnp.where(complete, before, capacity)
+    queue, count = replay.queue, replay.count
+    for phase, belongs in ((PRE, complete & ~post), (POST, complete & post)):
+        place = (replay.tail[phase] + count[phase] + jnp.cumsum(belongs).astype(jnp.int32) - 1) % capacity
+        queue = queue.at[phase, jnp.where(belongs, place, capacity)].set(before, mode="drop")
+        count = count.at[phase].add(belongs.sum().astype(jnp.int32))
+    return eqx.tree_at(
+        lambda r: (r.following, r.queued, r.queue, r.count),
+        replay,
+        (
+            replay.following.at[source].set(jnp.where(done, before, rows), mode="drop"),
+            replay.queued.at[source].set(True, mode="drop"),
+            queue,
+            count,
+        ),
+    )
+
+
+def draw(replay: Replay[Row], key: Key, batch: int, post_share: float = 0.5) -> Int32[Array, "n"]:
+    """Rows of complete transitions, uniformly with replacement; so many of the post phase once they fill a batch."""
+    pre, post = replay.count[PRE], replay.count[POST]
+    apart = (post >= batch) & (pre > 0)
+    second = jnp.arange(batch) >= batch - round(post_share * batch)
+    low = jnp.where(apart & second, pre, 0)
+    high = jnp.where(apart & ~second, pre, pre + post)
+    number = jax.random.randint(key, (batch,), low, jnp.maximum(high, 1), jnp.int32)
+    phase = (number >= pre).astype(jnp.int32)
+    place = replay.tail[phase] + number - jnp.where(phase == POST, pre, 0)
+    return replay.queue[phase, place % replay.capacity]
+
+
+def sample(replay: Replay[Row], key: Key, batch: int, steps: int = 1, post_share: float = 0.5) -> Sample[Row]:
+    """Transitions as drawn, in the form they are stored in, of up to so many decisions. There must be one at least."""
+    rows = draw(replay, key, batch, post_share)
+
+    def follow(
+        carry: tuple[Int32[Array, "n"], Bool[Array, "n"], Bool[Array, "n"]], _: None
+    ) -> tuple[tuple[Int32[Array, "n"], Bool[Array, "n"], Bool[Array, "n"]], tuple[Array, Array]]:
+        row, going, done = carry
+        going = going & ~done & replay.queued[row]
+        earned = jnp.where(going, replay.reward[row], 0.0)
+        done = done | (going & replay.done[row])
+        return (jnp.where(going, replay.following[row], row), going, done), (earned, going)
+
+    every = jnp.ones(batch, bool)
+    (last, _, done), (rewards, counted) = jax.lax.scan(follow, (rows, every, ~every), None, length=steps)
+    return Sample(
+        state=jax.tree.map(lambda leaf: leaf[rows], replay.state),
+        action=replay.action[rows].astype(jnp.int32),
+        reward=rewards.T,
+        steps=counted.sum(axis=0).astype(jnp.int32),
+        done=done,
+        post=replay.post[rows],
+        following=jax.tree.map(lambda leaf: leaf[last], replay.state),
+        following_post=replay.post[last],
+    )

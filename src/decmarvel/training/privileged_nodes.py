@@ -1,0 +1,91 @@
+"""The critic's nodes: the whole building with what the team has seen of it. Never imported by what runs on a robot."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
+
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import site_mask
+from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Site
+from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.robot.observation import POSITION_SCALE_M
+from decmarvel.robot.policy.nodes import Nodes, at_sites, edge_bits, places, row_major
+from decmarvel.simulation.privileged import PrivilegedView
+from decmarvel.worlds.world import World
+
+PRIVILEGED_FEATURES = 5
+CROWD = 2.0
+"""Other robots at one site are counted in this unit."""
+
+
+class TrueNodes(eqx.Module):
+    """The nodes of a robot that knew everything. They belong to the world, so they are made once."""
+
+    site: Int32[Array, "*batch M 2"]
+    """-1 for padding."""
+    edges: UInt32[Array, "*batch M"]
+
+
+def linked_sites(edge: Bool[Array, "K S S"], config: Config, start: Site) -> Bool[Array, "S S"]:
+    """Sites that edges join with the start."""
+    return shortest_paths(config, edge, from_sites(site_mask(edge.shape[1], start))) < FAR_MM
+
+
+def true_nodes(config: Config, world: World, bucket: int) -> tuple[TrueNodes, Int32[Array, ""]]:
+    """The nodes, and their number: more than the bucket has places for is more than a critic can be shown."""
+    edge = edges(config, jnp.where(world.free, FREE, OCCUPIED).astype(jnp.uint8))
+    linked = linked_sites(edge, config, world.start)
+    flat, site = row_major(linked, bucket)
+    return TrueNodes(site, at_sites(edge_bits(edge), flat)), linked.sum(dtype=jnp.int32)
+
+
+def shares_at(truth: TrueNodes, privileged: PrivilegedView) -> Float32[Array, "M 3"]:
+    """Eq. 15's shares at the true nodes."""
+    rows, columns = truth.site[:, 0], truth.site[:, 1]
+    return jnp.where(rows[:, None] >= 0, privileged.fractions[rows, columns], 0.0)
+
+
+def privileged_nodes(
+    config: Config,
+    truth: TrueNodes,
+    own: Nodes,
+    here: Site,
+    shares: Float32[Array, "M 3"],
+    others: Int32[Array, "N 2"],
+    other: Bool[Array, "N"],
+) -> Nodes:
+    """Every site that can be reached: the robot's features, the shares of Eq. 15, the other robots, and itself."""
+    place = places(own, truth.site)
+
+    def of_robot(values: Shaped[Array, "M *n"]) -> Shaped[Array, "M *n"]:
+        return values.at[jnp.where(place < 0, len(values), place)].get(mode="fill", fill_value=0)
+
+    mask = truth.site[:, 0] >= 0
+    crowd = ((truth.site[:, None] == others[None]).all(axis=-1) & other[None]).sum(axis=1).astype(jnp.float32) / CROWD
+    itself = (truth.site == here[None]).all(axis=-1).astype(jnp.float32)
+    columns = [
+        offsets(config, here, truth.site),
+        of_robot(own.features)[:, 2:],
+        shares,
+        crowd[:, None],
+        itself[:, None],
+    ]
+    return Nodes(
+        site=truth.site,
+        mask=mask,
+        features=jnp.where(mask[:, None], jnp.concatenate(columns, axis=-1), 0.0),
+        histogram=of_robot(own.histogram),
+        edges=truth.edges,
+        ways=jax.tree.map(of_robot, own.ways),
+    )
+
+
+def offsets(config: Config, here: Site, site: Int32[Array, "M 2"]) -> Float32[Array, "M 2"]:
+    """The first two features of a node (x, y), here also of sites that are no nodes yet."""
+    return (site - here[None])[:, ::-1].astype(jnp.float32) * (config.spacing_m / POSITION_SCALE_M)
+
+
+def unprivileged_nodes(own: Nodes) -> Nodes:
+    """The same without privilege (`no-top`): the robot's own nodes, five features zero."""
+    return eqx.tree_at(lambda n: n.features, own, jnp.pad(own.features, ((0, 0), (0, PRIVILEGED_FEATURES))))

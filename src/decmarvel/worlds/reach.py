@@ -1,0 +1,91 @@
+"""How much of a building the robots can see at all: from the lattice sites that they can reach, looking everywhere."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Int32, UInt8
+
+from decmarvel.core.camera import scan, sensor_disc
+from decmarvel.core.config import Config
+from decmarvel.core.lattice import site_mask
+from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Site
+from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.worlds.building import Building, MapError
+from decmarvel.worlds.place import place
+from decmarvel.worlds.world import World
+
+ENOUGH = 0.99
+SPACINGS_M = (4.0, 2.0, 1.0)
+_CHUNK = 128
+"""Scans done at once: a few megabytes, whatever the size of the map."""
+
+
+def visible_share(config: Config, world: World | Building) -> float:
+    """Share of the free space within sensor range and line of sight of some reachable site."""
+    placed = place(world, config) if isinstance(world, Building) else world
+    return float(visible_cells(config, placed).sum() / int(placed.free_count))
+
+
+def advise_spacing(build: Callable[[float], Building]) -> float | None:
+    """The widest usual spacing from which 99% can be seen, None if none does. `build` makes the map at a cell size."""
+    for spacing_m in SPACINGS_M:
+        config = Config(spacing_m=spacing_m)
+        try:
+            if visible_share(config, build(config.cell_m)) >= ENOUGH:
+                return spacing_m
+        except MapError:  # too many sites, or cells that close a door
+            continue
+    return None
+
+
+def true_edges(config: Config, world: World) -> Bool[Array, "K S S"]:
+    """The edges of the graph of a robot that knows everything."""
+    return _graph(config, world.free, world.start)[0]
+
+
+def reachable_sites(config: Config, world: World) -> Bool[np.ndarray, "S S"]:
+    """Sites with a path of edges from the start in the fully known building."""
+    return np.asarray(_graph(config, world.free, world.start)[1])
+
+
+def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "G G"]:
+    """Free cells that can be seen from some reachable site.
+
+    Chunk by chunk, sites far apart first; sites around which nothing is left to see are skipped.
+    """
+    free = np.asarray(world.free)
+    reach = sensor_disc(config).reach
+    cells = config.margin_cells + config.stride * np.argwhere(reachable_sites(config, world)) + config.stride // 2
+    cells = np.random.default_rng(0).permutation(cells).astype(np.int32)
+    unseen = free.copy()
+    while len(cells := cells[_any_around(unseen, cells, reach)]):
+        chunk, cells = cells[:_CHUNK], cells[_CHUNK:]
+        padded = np.concatenate([chunk, np.repeat(chunk[:1], _CHUNK - len(chunk), axis=0)])
+        patches = np.asarray(_scans(config, world.free, jnp.asarray(padded)))
+        for (y, x), patch in zip(chunk.tolist(), patches, strict=False):
+            unseen[y - reach : y + reach + 1, x - reach : x + reach + 1] &= ~patch
+    return free & ~unseen
+
+
+def _any_around(mask: Bool[np.ndarray, "G G"], cells: Int32[np.ndarray, "n 2"], reach: int) -> Bool[np.ndarray, " n"]:
+    """Whether the square around each cell holds any set cell."""
+    sums: Int[np.ndarray, "above right"] = np.pad(mask, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32).cumsum(axis=1)
+    y, x = cells.T
+    low_y, high_y, low_x, high_x = y - reach, y + reach + 1, x - reach, x + reach + 1
+    inside = sums[high_y, high_x] - sums[low_y, high_x] - sums[high_y, low_x] + sums[low_y, low_x]
+    return np.asarray(inside > 0)
+
+
+@partial(jax.jit, static_argnums=0)
+def _graph(config: Config, free: Bool[Array, "G G"], start: Site) -> tuple[Bool[Array, "K S S"], Bool[Array, "S S"]]:
+    belief: UInt8[Array, "G G"] = jnp.where(free, FREE, OCCUPIED).astype(jnp.uint8)
+    edge = edges(config, belief)
+    return edge, shortest_paths(config, edge, from_sites(site_mask(edge.shape[1], start))) < FAR_MM
+
+
+@partial(jax.jit, static_argnums=0)
+def _scans(config: Config, free: Bool[Array, "G G"], cells: Int32[Array, "n 2"]) -> Bool[Array, "n side side"]:
+    return jax.vmap(lambda cell: scan(config, free, cell))(cells)
