@@ -18,7 +18,6 @@ import numpy as np
 from decmarvel.core.camera import footprint, limited_turn
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
-from decmarvel.core.lattice import move_length_mm, site_cell
 from decmarvel.core.types import RETURNING, Robot
 from decmarvel.robot.graph import edges, from_sites, shortest_paths
 from decmarvel.robot.guard import intend
@@ -102,14 +101,16 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
     intents = per_robot(lambda mode, w, v, p: intend(config, mode, w, v, p))(team.mode, team.waits, seen, proposals)
     settle = jax.jit(jax.vmap(lambda k, r, i, v, p: agree(config, k, r, i, v, p)))
     move = settle(flight.key, team, intents, seen, proposals)
-    lengths = per_robot(lambda a, b: move_length_mm(config, a, b))(team.site, move.target)
+    lengths = per_robot(lambda a, b: config.lattice.move_length_mm(a, b))(team.site, move.target)
     turns = per_robot(lambda h, w, n: limited_turn(config, h, w, n))(team.heading, move.heading, lengths)
     move_all = jax.jit(jax.vmap(lambda k, s, m, n, t: travel(config, k, s, s.robots, m, n, t, m.mode <= RETURNING)[:2]))
     beliefs, _ = move_all(flight.key, flight.state, move, lengths, turns)
     land = per_robot(lambda r, m, n, t, b: arrive(config, r, m, n, t, b))
 
     def footprints(free: jax.Array, robots: Robot, key: jax.Array) -> jax.Array:
-        return jax.vmap(lambda c, h: footprint(config, free, c, h, key))(site_cell(config, robots.site), robots.heading)
+        return jax.vmap(lambda c, h: footprint(config, free, c, h, key))(
+            config.lattice.cell(robots.site), robots.heading
+        )
 
     look = jax.jit(jax.vmap(footprints))
     sites = team.visits.shape[-1]

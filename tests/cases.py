@@ -56,7 +56,7 @@ def draw_case(config: Config, seed: int) -> Case:
     """Rooms, thin walls, doors and clutter in random amounts; a belief of random patches and scans."""
     rng = np.random.default_rng(seed)
     sites, margin = SITES[config], config.margin_cells
-    size = config.grid_cells(sites)
+    size = config.lattice.grid_cells(sites)
     free = np.zeros((size, size), bool)
     inner = free[margin:-margin, margin:-margin]
     inner[:] = rng.random() < 0.5

@@ -44,7 +44,7 @@ def site_cell(config: Config, i: int, j: int) -> Cell:
 
 def sites_a_side(config: Config, height: int) -> int:
     """Number of sites along one side of a grid of this height: section "Grid and lattice"."""
-    return (height - 2 * config.margin_cells) // config.stride
+    return config.lattice.sites(height)
 
 
 def neighbour(here: Site, k: int) -> Site:

@@ -72,7 +72,7 @@ def open_frontiers(config: Config, sight, sensed: np.ndarray) -> tuple[np.ndarra
     best = rank.argmin(axis=-1)[..., None]
     mm = np.take_along_axis(np.where(sensed, FAR_MM, mm), best, axis=-1)[..., 0]
     cell = np.take_along_axis(cell, best[..., None], axis=-2)[..., 0, :]
-    return mm, np.where(mm < FAR_MM, cell[..., 0] * config.grid_cells(mm.shape[0]) + cell[..., 1], -1)
+    return mm, np.where(mm < FAR_MM, cell[..., 0] * config.lattice.grid_cells(mm.shape[0]) + cell[..., 1], -1)
 
 
 jitted_headings = jax.jit(candidate_headings, static_argnums=0)

@@ -43,7 +43,7 @@ ALL_TERMS = RewardSettings(fov=0.7, removed=1 / 39, step=-0.5, hurry=-0.25, cove
 def hall(width: int, height: int, start: tuple[int, int]) -> Case:
     """Two rooms with a door between them: small enough that a team explores them and gets in its own way."""
     sites, margin = SITES[SMALL], SMALL.margin_cells
-    size = SMALL.grid_cells(sites)
+    size = SMALL.lattice.grid_cells(sites)
     free = np.zeros((size, size), bool)
     free[margin : margin + height, margin : margin + width] = True
     free[margin : margin + height, margin + width // 2] = False

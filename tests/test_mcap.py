@@ -7,7 +7,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import decmarvel.show.mcap
 import jax
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rosbags.highlevel import AnyReader
 
+import decmarvel.show.mcap
 from decmarvel.cli import main
 from decmarvel.core.config import Config
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN

@@ -869,7 +869,7 @@ def refresh(config: Config, state: State, belief, plan: nbvp.Plan) -> nbvp.Plan:
 
 def rough_field(config: Config, sites: int, rng) -> World:
     """Open ground with clutter, much wider than what a decision can change."""
-    size, margin = config.grid_cells(sites), config.margin_cells
+    size, margin = config.lattice.grid_cells(sites), config.margin_cells
     free = np.zeros((size, size), bool)
     free[margin:-margin, margin:-margin] = rng.random((size - 2 * margin,) * 2) > 0.02
     y, x = oracles.site_cell(config, sites // 2, sites // 2)

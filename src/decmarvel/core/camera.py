@@ -7,9 +7,9 @@ from jaxtyping import Array, Bool, Int32
 
 from decmarvel.core.angles import direction_hundredths, scaled_step, wrap_degrees
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import cut, site_cell
 from decmarvel.core.types import Key, Scalar, Site
 from decmarvel.core.visibility import Disc, disc, line_of_sight, to_patch
+from decmarvel.core.windows import cut
 
 
 def sensor_disc(config: Config) -> Disc:
@@ -62,5 +62,5 @@ def substep_pose(
 ) -> tuple[Int32[Array, "2"], Scalar]:
     """Cell and heading after `k` of the substeps of a move."""
     travel = config.stride * (target - start)
-    cell = site_cell(config, start) + scaled_step(travel, k, config.substeps)
+    cell = config.lattice.cell(start) + scaled_step(travel, k, config.substeps)
     return cell, (heading + scaled_step(turn, k, config.substeps)) % 360

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from decmarvel.core.lattice import Lattice
+
 FREE_MARGIN_CELLS = 2  # frontier grouping reads two cells beyond the line-of-sight disc
 
 
@@ -143,9 +145,10 @@ class Config:
         reach_cells = self.sensor_radius_cells + self.utility_radius_cells + self.stride + FREE_MARGIN_CELLS
         return 2 * math.floor(reach_cells / self.stride + 0.5) + 1
 
-    def grid_cells(self, sites: int) -> int:
-        """Side of the cell grid of a lattice with this many sites a side."""
-        return self.stride * sites + 2 * self.margin_cells
+    @cached_property
+    def lattice(self) -> Lattice:
+        """Where the sites lie in the grid."""
+        return Lattice(self.spacing_mm, self.stride, self.margin_cells)
 
     def max_decisions(self, budget_m: float) -> int:
         """A cap that the budget reaches first: every decision moves one spacing or more, or waits for somebody."""

@@ -153,7 +153,7 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
         self._root: Key | None = None
         self._world = place(building or generate("indoor", "heldout", map_seed, self.config.cell_m), self.config, sites)
         self._fleet = Fleet.of(robots, budget_m)
-        self._sites = (self._world.free.shape[0] - 2 * self.config.margin_cells) // self.config.stride
+        self._sites = self.config.lattice.sites(self._world.free.shape[0])
         self.possible_agents = [f"robot_{number}" for number in range(robots)]
         self.agents: list[str] = []
         actions, space = SLOTS * self.config.headings_per_node, partial(observation_space, self.config)
@@ -221,7 +221,7 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
         picture[(beliefs == OCCUPIED).any(axis=0)] = KNOWN_WALL
         half = max(1, self.config.stride // 5)
         for sites, radius, dark in ((self._state.robots.base, half, 2), (self._state.robots.site, 2 * half, 1)):
-            cells = self.config.margin_cells + self.config.stride * np.asarray(sites) + self.config.stride // 2
+            cells = self.config.lattice.cell(np.asarray(sites))
             for number, (y, x) in enumerate(cells):
                 colour = np.array(ROBOT_COLOURS[number % len(ROBOT_COLOURS)]) // dark
                 picture[y - radius : y + radius + 1, x - radius : x + radius + 1] = colour

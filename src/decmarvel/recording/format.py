@@ -100,8 +100,7 @@ class Recording:
         return ((self.budget_mm[0] - self.budget_mm) / 1000).astype(np.float32)
 
     def site_cells(self, site: Int16[np.ndarray, "... 2"]) -> Int32[np.ndarray, "... 2"]:
-        config = self.config
-        return config.margin_cells + config.stride * site.astype(np.int32) + config.stride // 2
+        return self.config.lattice.cell(site.astype(np.int32))
 
     def to_map_m(self, cell: np.ndarray) -> np.ndarray:
         """Centres of grid cells (..., y x) as (..., x y) in metres of the map frame."""

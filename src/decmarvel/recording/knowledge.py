@@ -108,7 +108,7 @@ class Telling:
 def tell(recording: Recording, progress: Callable[[int], None] = lambda moment: None) -> Story:
     """Work out a story. `progress` hears of every moment."""
     config, robots, size = recording.config, recording.robots, len(recording.free)
-    sites = (size - 2 * config.margin_cells) // config.stride
+    sites = config.lattice.sites(size)
     base, site = jnp.asarray(recording.base, jnp.int32), jnp.asarray(recording.site, jnp.int32)
     start = jnp.broadcast_to(jnp.asarray(recording.start, jnp.int32), base.shape)
     middle = jnp.concatenate([start[None], (site[:-1] + site[1:]) // 2])

@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Int32, UInt8
 from decmarvel.core.angles import wrap_degrees
 from decmarvel.core.camera import footprint, scan, substep_pose
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import site_cell
 from decmarvel.core.types import RETURNING, UNKNOWN, Scalar, Site
 from decmarvel.recording.format import Recording, RecordingError
 from decmarvel.robot.belief import remember
@@ -41,7 +40,7 @@ def beliefs_after(recording: Recording, decision: int) -> UInt8[Array, "N G G"]:
 
 @partial(jax.jit, static_argnums=(0, 3))
 def _after_start_scan(config: Config, free: Bool[Array, "G G"], start: Site, robots: int) -> UInt8[Array, "N G G"]:
-    cell = site_cell(config, start)
+    cell = config.lattice.cell(start)
     known = remember(jnp.full(free.shape, UNKNOWN, jnp.uint8), free, scan(config, free, cell), cell)
     return jnp.repeat(known[None], robots, axis=0)
 

@@ -24,7 +24,7 @@ class Recorder:
     def __init__(
         self, config: Config, building: Building, world: World, fleet: Fleet, *, planner: str, seed: int, first: Moment
     ) -> None:
-        sites = (world.free.shape[0] - 2 * config.margin_cells) // config.stride
+        sites = config.lattice.sites(world.free.shape[0])
         self._fixed: dict[str, Any] = {
             "config": config,
             "planner": planner,

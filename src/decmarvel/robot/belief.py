@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from decmarvel.core.lattice import cut
 from decmarvel.core.types import FREE, OCCUPIED
+from decmarvel.core.windows import cut
 
 
 def remember(

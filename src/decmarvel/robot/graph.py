@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS, around_sites, site_mask, slot_lengths_mm, tile
+from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS, site_mask
 from decmarvel.core.types import FAR_MM, FREE, Graph, Sight, Site
+from decmarvel.core.windows import around_sites, tile
 from decmarvel.robot.sight import paste_window, sight_window
 
 STRAIGHT_HALVES = {0: 6, 2: 7, 4: 8, 10: 11}
@@ -34,7 +35,7 @@ def shift_sites(values: Array, slot: int, fill: Array) -> Array:
 
 def edges(config: Config, belief: UInt8[Array, "G G"]) -> Bool[Array, "K S S"]:
     """Two sites are joined if every cell that the segment between them touches is known free. Symmetric by design."""
-    sites = (belief.shape[0] - 2 * config.margin_cells) // config.stride
+    sites = config.lattice.sites(belief.shape[0])
     tiles = tile(config, belief == FREE)
     origin = jnp.full(2, config.margin_tiles, jnp.int32)
     found: dict[int, Bool[Array, "S S"]] = {}
@@ -59,7 +60,7 @@ def shortest_paths(
 
     In parts of a millimetre, so many to the `unit`: what is less than a millimetre stays as it was at the source.
     """
-    lengths = unit * slot_lengths_mm(config)
+    lengths = unit * config.lattice.slot_lengths_mm
     far = jnp.array(FAR_MM, jnp.int32)
 
     def relax(carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -89,7 +90,7 @@ def hop_costs(
     config: Config, edge: Bool[Array, "K S S"], distance_mm: Int32[Array, "S S"], site: Site
 ) -> Int32[Array, "K"]:
     """Length of the way through each slot, for a field of distances; the smallest is the next hop down the field."""
-    through = neighbour_values(distance_mm, site, FAR_MM) + jnp.asarray(slot_lengths_mm(config))
+    through = neighbour_values(distance_mm, site, FAR_MM) + jnp.asarray(config.lattice.slot_lengths_mm)
     return jnp.where(edge[:, site[0], site[1]], jnp.minimum(through, FAR_MM), FAR_MM)
 
 

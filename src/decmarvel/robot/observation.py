@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from decmarvel.core.angles import direction_bins
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, nearest_site, site_cell, site_mask
+from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, site_mask
 from decmarvel.core.types import FAR_MM, Candidates, Graph, LocalView, Robot, Scalar, Sightings, Site
 from decmarvel.robot.budget import affordable, budget_features, return_feasible
 from decmarvel.robot.graph import from_sites, hop_costs, shortest_paths
@@ -140,10 +140,10 @@ def nearest_node(config: Config, node: Bool[Array, "S S"], cell: Int32[Array, "*
     """The node nearest to each cell, within one spacing; (-1, -1) where there is none."""
     around = jnp.asarray(SLOT_OFFSETS[(np.abs(SLOT_OFFSETS) <= 1).all(axis=1)])
     around = around.reshape((1,) * (cell.ndim - 1) + (9, 2))
-    site = nearest_site(config, cell)[..., None, :] + around
+    site = config.lattice.site(cell)[..., None, :] + around
     inside = ((site >= 0) & (site < node.shape[0])).all(axis=-1)
     clipped = jnp.clip(site, 0, node.shape[0] - 1)
-    squared = ((site_cell(config, site) - cell[..., None, :]) ** 2).sum(axis=-1)
+    squared = ((config.lattice.cell(site) - cell[..., None, :]) ** 2).sum(axis=-1)
     near = inside & node[clipped[..., 0], clipped[..., 1]] & (squared <= config.stride**2)
     best = jnp.argmin(jnp.where(near, squared, FAR_MM), axis=-1)[..., None, None]
     return jnp.where(near.any(axis=-1)[..., None], jnp.take_along_axis(clipped, best, axis=-2)[..., 0, :], -1)
@@ -152,7 +152,7 @@ def nearest_node(config: Config, node: Bool[Array, "S S"], cell: Int32[Array, "*
 def trail_evidence(config: Config, sightings: Sightings, node: Bool[Array, "S S"]) -> Float32[Array, "S S"]:
     """m_v of Eq. 5: freshness of the latest sighting of a teammate at each node, 1 - age/L."""
     sites = node.shape[0]
-    site = nearest_site(config, sightings.cell)
+    site = config.lattice.site(sightings.cell)
     inside = sightings.seen & (site >= 0).all(axis=-1) & (site < sites).all(axis=-1)
     age = jnp.arange(config.history, dtype=jnp.float32)[None]
     fresh = jnp.where(inside, 1 - age / config.history, 0.0)
@@ -172,7 +172,7 @@ def node_features(config: Config, view: LocalView) -> Float32[Array, "S S 9"]:
     best_bin = jnp.argmax(window_sums(config, graph.sight.histogram.astype(jnp.int32)), axis=-1)
     heading = jnp.where(utility > 0, best_bin.astype(jnp.float32) / config.heading_bins, -1.0)
     now = view.sightings.seen[:, 0, None, None]
-    others = jax.vmap(lambda cell: site_mask(sites, nearest_site(config, cell)))(view.sightings.cell[:, 0])
+    others = jax.vmap(lambda cell: site_mask(sites, config.lattice.site(cell)))(view.sightings.cell[:, 0])
     occupancy = (others & now).any(axis=0).astype(jnp.float32)
     occupancy = jnp.where(site_mask(sites, view.site), -1.0, occupancy)
     home = jnp.minimum(graph.home_mm.astype(jnp.float32) / 1000 / POSITION_SCALE_M, 2.0)
@@ -204,7 +204,7 @@ def ways(config: Config, view: LocalView) -> Ways:
 def trajectory_tokens(config: Config, view: LocalView) -> Float32[Array, "N L 5"]:
     """Eq. 9: offset (2), heading (2) and age of each remembered sighting; zero where a teammate was not seen."""
     seen = view.sightings.seen
-    offset = (view.sightings.cell - site_cell(config, view.site)[None, None]).astype(jnp.float32)
+    offset = (view.sightings.cell - config.lattice.cell(view.site)[None, None]).astype(jnp.float32)
     offset = offset * (config.cell_m / TRAJECTORY_SCALE_M)
     angle = view.sightings.heading.astype(jnp.float32) * (np.pi / 180)
     age = jnp.broadcast_to(jnp.arange(config.history, dtype=jnp.float32) / config.history, seen.shape)

@@ -172,7 +172,7 @@ def cut_window(
 ) -> tuple[UInt8[Array, "side side"], Site]:
     """The part of a belief that the sites around `middle` can look at, and the first of those sites."""
     first = jnp.clip(middle - config.window_sites // 2, 0, sites - config.window_sites)
-    side = config.stride * config.window_sites + 2 * config.margin_cells
+    side = config.lattice.grid_cells(config.window_sites)
     return jax.lax.dynamic_slice(belief, (config.stride * first[0], config.stride * first[1]), (side, side)), first
 
 
@@ -222,7 +222,7 @@ def nearest_frontiers(config: Config, sight: Sight) -> tuple[Int32[Array, "S S B
     """The same, and its cell."""
     plan, sites = utility_layout(config), sight.utility.shape[0]
     rank = jnp.minimum(sight.nearest_rank.astype(jnp.int32), len(plan.length_mm) - 1)
-    index = config.margin_cells + config.stride // 2 + config.stride * jnp.arange(sites, dtype=jnp.int32)
+    index = config.lattice.cell(jnp.arange(sites, dtype=jnp.int32))
     cell_y = index[:, None, None] + jnp.asarray(plan.offset[:, 0])[rank]
     cell_x = index[None, :, None] + jnp.asarray(plan.offset[:, 1])[rank]
     return nearest_frontier_mm(config, sight), jnp.stack([cell_y, cell_x], axis=-1)

@@ -175,12 +175,12 @@ def _draw_graph(axes: Axes, sheet: Sheet, config: Config, edge: np.ndarray, reac
     for slot in range(SELF_SLOT):  # the other half are the same edges from their other ends
         begin = np.argwhere(edge[slot] & reachable)
         ends = np.stack([begin, begin + SLOT_OFFSETS[slot]], axis=1)
-        segments.append(_metres(sheet, config.margin_cells + config.stride * ends + config.stride // 2))
+        segments.append(_metres(sheet, config.lattice.cell(ends)))
     lines = LineCollection(
         list(np.concatenate(segments)), colors=ROBOT_COLOURS[0], linewidths=0.35, alpha=0.45, zorder=3
     )
     axes.add_collection(lines, autolim=False)
-    nodes = _metres(sheet, config.margin_cells + config.stride * np.argwhere(reachable) + config.stride // 2)
+    nodes = _metres(sheet, config.lattice.cell(np.argwhere(reachable)))
     axes.plot(*nodes.T, linestyle="none", marker="o", markersize=2.2, color=ROBOT_COLOURS[0], zorder=4)
 
 

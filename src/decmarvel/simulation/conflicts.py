@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS, slot_lengths_mm
+from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS
 from decmarvel.robot.guard import WORST_SCORE
 
 ORDER_RANGE = 400
@@ -36,7 +36,7 @@ def resolve_conflicts(
     one way, and for robots that had to wait, `order` takes the place of the length: it is drawn for every decision.
     """
     count = site.shape[0]
-    offsets, lengths = jnp.asarray(SLOT_OFFSETS), jnp.asarray(slot_lengths_mm(config))
+    offsets, lengths = jnp.asarray(SLOT_OFFSETS), jnp.asarray(config.lattice.slot_lengths_mm)
     number = jnp.arange(count, dtype=jnp.int32)
     others = ~jnp.eye(count, dtype=bool)
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Int32, UInt8
 from decmarvel.core.angles import heading_bin
 from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, substep_pose
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, cut, move_length_mm, site_cell, site_mask
+from decmarvel.core.lattice import SLOT_OFFSETS, site_mask
 from decmarvel.core.types import (
     ABSENT,
     EXPLORING,
@@ -25,6 +25,7 @@ from decmarvel.core.types import (
     Scalar,
     Site,
 )
+from decmarvel.core.windows import cut
 from decmarvel.robot.belief import remember
 from decmarvel.robot.graph import build, edges, from_sites, shortest_paths
 from decmarvel.robot.guard import Intent, intend
@@ -42,9 +43,9 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
     """One scan from the start site for everybody; then each robot on a random node of it, which is its base."""
     key_site, key_heading = jax.random.split(key)
     size = world.free.shape[0]
-    sites = (size - 2 * config.margin_cells) // config.stride
+    sites = config.lattice.sites(size)
     count = fleet.present.shape[0]
-    start_cell = site_cell(config, world.start)
+    start_cell = config.lattice.cell(world.start)
     seen = scan(config, world.free, start_cell)
     belief = remember(jnp.full((size, size), UNKNOWN, jnp.uint8), world.free, seen, start_cell)
 
@@ -97,7 +98,7 @@ def step(config: Config, key: Key, state: State, proposals: Proposal) -> tuple[S
         robots.mode, robots.waits, team_views, proposals
     )
     move = agree(config, key_order, robots, intents, team_views, proposals)
-    lengths = jax.vmap(lambda a, b: move_length_mm(config, a, b))(robots.site, move.target)
+    lengths = jax.vmap(lambda a, b: config.lattice.move_length_mm(a, b))(robots.site, move.target)
     turns = jax.vmap(lambda h, w, length: limited_turn(config, h, w, length))(robots.heading, move.heading, lengths)
     active = move.mode <= RETURNING
     beliefs, progress, glimpses = travel(config, key_sensing, state, robots, move, lengths, turns, active)

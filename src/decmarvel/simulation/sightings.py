@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import site_cell
 from decmarvel.core.types import Key, Robot, Scalar, Sightings
 
 
@@ -90,7 +89,7 @@ def blur(
     imagined = jax.random.bernoulli(key_false, noise.false_probability, (count,))
     imagined &= ~seen & (jnp.arange(count) != number) & robot.active
     reach = int(config.sensor_radius_cells)
-    somewhere = site_cell(config, robot.site)[None] + jax.random.randint(
+    somewhere = config.lattice.cell(robot.site)[None] + jax.random.randint(
         key_where, (count, 2), -reach, reach + 1, jnp.int32
     )
     cell = jnp.where(imagined[:, None], somewhere, cell)

@@ -10,9 +10,10 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from decmarvel.core.angles import direction_bins, direction_hundredths, heading_bin
 from decmarvel.core.config import FREE_MARGIN_CELLS, Config
-from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, cut, site_cell
+from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, slot_of
 from decmarvel.core.types import EXPLORING, FREE, UNKNOWN, Proposal, Scalar, Site
 from decmarvel.core.visibility import line_of_sight
+from decmarvel.core.windows import cut
 from decmarvel.robot.guard import intend
 from decmarvel.robot.observation import trail_evidence
 from decmarvel.robot.sight import frontiers, thin, utility_layout
@@ -99,7 +100,7 @@ def gains(config: Config, state: State, move: Move) -> Int32[Array, "N 2"]:
     reach = utility_layout(config).view.reach + FREE_MARGIN_CELLS
 
     def gain(number: Scalar, target: Site, heading: Scalar) -> Int32[Array, "2"]:
-        cell = site_cell(config, target)
+        cell = config.lattice.cell(target)
         patches = jax.vmap(lambda belief: cut(belief, cell, reach))(state.robots.belief)
         return frontiers_in_view(config, jnp.stack([patches[number], merge(patches)]), cell, heading)
 
@@ -110,8 +111,7 @@ def gains(config: Config, state: State, move: Move) -> Int32[Array, "N 2"]:
 def alignment(site: Site, target: Site, heading: Scalar) -> Float32[Array, ""]:
     """Cosine between the camera and the motion; 0 when holding."""
     motion = jnp.asarray(direction_hundredths(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
-    offset = target - site + 2
-    away = (100 * heading - motion[5 * offset[0] + offset[1]]).astype(jnp.float32)
+    away = (100 * heading - motion[slot_of(target - site)]).astype(jnp.float32)
     return jnp.where((target == site).all(), 0.0, jnp.cos(away * (np.pi / 18000)))
 
 

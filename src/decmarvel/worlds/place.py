@@ -49,7 +49,7 @@ def placement(building: Building, config: Config, sites: int | None = None) -> P
 def place(building: Building, config: Config, sites: int | None = None) -> World:
     """One building on the device."""
     where = placement(building, config, sites)
-    size = config.grid_cells(where.sites)
+    size = config.lattice.grid_cells(where.sites)
     free = np.zeros((size, size), bool)
     rows, columns = np.nonzero(building.free)
     free[rows + where.shift[0], columns + where.shift[1]] = True

@@ -58,7 +58,7 @@ def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "G G"]:
     """
     free = np.asarray(world.free)
     reach = sensor_disc(config).reach
-    cells = config.margin_cells + config.stride * np.argwhere(reachable_sites(config, world)) + config.stride // 2
+    cells = config.lattice.cell(np.argwhere(reachable_sites(config, world)))
     cells = np.random.default_rng(0).permutation(cells).astype(np.int32)
     unseen = free.copy()
     while len(cells := cells[_any_around(unseen, cells, reach)]):

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import site_cell
 from decmarvel.core.types import FAR_MM, Key, LocalView, Proposal
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.planners.base import Planner
@@ -54,7 +53,7 @@ def sector_cost_mm(
 ) -> Int32[Array, "S S B"]:
     """What frontier cells cost more that do not lie in the robot's own direction from its base."""
     own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
-    offset = (cell - site_cell(config, view.base)[None, None, None]).astype(jnp.float32)
+    offset = (cell - config.lattice.cell(view.base)[None, None, None]).astype(jnp.float32)
     length = jnp.maximum(jnp.sqrt((offset**2).sum(axis=-1)), 1e-6)
     along = (offset[..., 1] * jnp.cos(own) + offset[..., 0] * jnp.sin(own)) / length
     return 10 * jnp.round(100 * sector_m * (1 - along)).astype(jnp.int32)  # whole centimetres

@@ -7,9 +7,10 @@ from jaxtyping import Array, Bool, Int32
 
 from decmarvel.core.angles import direction_bins, direction_degrees
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, cut, nearer_stop_first_mm, site_cell, site_mask, slot_lengths_mm
+from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, site_mask
 from decmarvel.core.types import FAR_MM, FREE, RETURN_HOME, LocalView, Proposal, Scalar, Site
 from decmarvel.core.visibility import disc, line_of_sight, to_patch
+from decmarvel.core.windows import cut
 from decmarvel.robot.graph import from_sites, hop_costs, shortest_paths
 from decmarvel.robot.planners.base import by_slot
 from decmarvel.robot.sight import frontiers, grouped
@@ -51,7 +52,7 @@ def seen_from(
 
     index = jnp.arange(sites, dtype=jnp.int32)
     grid = jnp.stack(jnp.meshgrid(index, index, indexing="ij"), axis=-1)
-    offset = site_cell(config, grid) - cell[None, None]
+    offset = config.lattice.cell(grid) - cell[None, None]
     near = (jnp.abs(offset) <= reach).all(axis=-1)
     place = jnp.clip(offset + reach, 0, 2 * reach)
     dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1]
@@ -100,7 +101,7 @@ def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> P
     ways the one with the nearer next stop is taken: the robot thinks again sooner.
     """
     to_goal_mm = shortest_paths(config, view.graph.edge, from_sites(site_mask(view.visits.shape[0], goal.site)))
-    costs = hop_costs(config, view.graph.edge, to_goal_mm, view.site) + jnp.asarray(nearer_stop_first_mm(config))
+    costs = hop_costs(config, view.graph.edge, to_goal_mm, view.site) + jnp.asarray(config.lattice.nearer_stop_first_mm)
     slot: Scalar = jnp.argmin(jnp.where(view.candidates.mask, costs, 2 * FAR_MM)).astype(jnp.int32)
     choice = jnp.where(goal.cell[0] >= 0, slot * config.headings_per_node, RETURN_HOME).astype(jnp.int32)
     return by_slot(config, -costs.astype(jnp.float32), gazes(config, view, goal, far_sighted), choice)
@@ -108,7 +109,7 @@ def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> P
 
 def first_slots(config: Config, view: LocalView) -> Int32[Array, "S S"]:
     """The slot of the first hop of `towards`, for goals at all sites at once: it travels along with the distances."""
-    lengths_mm = slot_lengths_mm(config) + nearer_stop_first_mm(config)
+    lengths_mm = config.lattice.slot_lengths_mm + config.lattice.nearer_stop_first_mm
     admitted = view.candidates.mask & view.graph.edge[:, view.site[0], view.site[1]]
     first = jnp.where(admitted, jnp.asarray(PER_MM * lengths_mm + np.arange(SLOTS)).astype(jnp.int32), FAR_MM)
     there = jnp.where(admitted[:, None], view.site[None] + jnp.asarray(SLOT_OFFSETS), 0)
@@ -121,7 +122,7 @@ def gazes(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> Int
     reach = disc(config.utility_radius_cells).reach
     along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
     there = view.site[None] + jnp.asarray(SLOT_OFFSETS)
-    offset = goal.cell[None] - site_cell(config, there)
+    offset = goal.cell[None] - config.lattice.cell(there)
     dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     place = jnp.clip(offset + reach, 0, 2 * reach)
     gaze = jnp.asarray(direction_degrees(dy, dx))[place[:, 0], place[:, 1]]

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from decmarvel.core.angles import direction_degrees
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, nearer_stop_first_mm, site_mask, slot_lengths_mm
+from decmarvel.core.lattice import SLOT_OFFSETS, site_mask, slot_of
 from decmarvel.core.types import FAR_MM, OCCUPIED, RETURN_HOME, UNKNOWN, Key, LocalView, Proposal, Scalar, Site
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.graph import from_sites, hop_costs, neighbour_values, shortest_paths
@@ -77,10 +77,11 @@ class NextBestViewPlanner(Planner):
 
         found = tree.worth.max() > 0
         to_gain_mm = shortest_paths(config, view.graph.edge, from_sites(promise > 0))
-        costs = hop_costs(config, view.graph.edge, to_gain_mm, view.site) + jnp.asarray(nearer_stop_first_mm(config))
+        costs = hop_costs(config, view.graph.edge, to_gain_mm, view.site) + jnp.asarray(
+            config.lattice.nearer_stop_first_mm
+        )
         nearest_slot = jnp.argmin(jnp.where(view.candidates.mask, costs, 2 * FAR_MM))
-        offset = branch[0] - view.site + 2
-        slot: Scalar = jnp.where(found, 5 * offset[0] + offset[1], nearest_slot).astype(jnp.int32)
+        slot: Scalar = jnp.where(found, slot_of(branch[0] - view.site), nearest_slot).astype(jnp.int32)
         reachable = found | (to_gain_mm[view.site[0], view.site[1]] < FAR_MM)
         choice = jnp.where(reachable, slot * config.headings_per_node, RETURN_HOME).astype(jnp.int32)
 
@@ -144,9 +145,9 @@ def hop_mm(config: Config, view: LocalView, start: Site, end: Site) -> Scalar:
     """Length of the edge between two sites, FAR_MM where there is none."""
     offset = end - start
     near = (jnp.abs(offset) <= 2).all()
-    slot = jnp.where(near, 5 * (offset[0] + 2) + offset[1] + 2, 12)
+    slot = jnp.where(near, slot_of(offset), 12)
     there = near & view.graph.edge[slot, start[0], start[1]]
-    return jnp.where(there, jnp.asarray(slot_lengths_mm(config))[slot], FAR_MM)
+    return jnp.where(there, jnp.asarray(config.lattice.slot_lengths_mm)[slot], FAR_MM)
 
 
 def replant(
@@ -188,7 +189,7 @@ def grow(
     samples = jax.random.categorical(key, jnp.where(open_, 0.0, -jnp.inf).reshape(-1), shape=(MOST_VERTICES,))
     index = jnp.arange(sites, dtype=jnp.int32)
     row, column = index[:, None], index[None, :]
-    slots, lengths = jnp.asarray(SLOT_OFFSETS), jnp.asarray(slot_lengths_mm(config))
+    slots, lengths = jnp.asarray(SLOT_OFFSETS), jnp.asarray(config.lattice.slot_lengths_mm)
     nowhere = jnp.array(FAR_MM, jnp.int32)
 
     def going(carry: tuple[Tree, Scalar]) -> Bool[Array, ""]:

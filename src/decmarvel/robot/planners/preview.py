@@ -10,8 +10,9 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.core.camera import in_view, limited_turn, scan, sensor_disc, substep_pose
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, cut, site_cell, slot_lengths_mm
+from decmarvel.core.lattice import SLOT_OFFSETS
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN, LocalView, Scalar
+from decmarvel.core.windows import cut
 
 DEPTH = 5
 """So many cells beyond what it knows to be free a robot takes for free, if it does not know better: 2 m."""
@@ -22,12 +23,12 @@ def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Ar
     reach = sensor_disc(config).reach
     centre = reach + 2 * config.stride
     clear, unknown = guessed(config, view, centre)
-    origin = site_cell(config, view.site)
+    origin = config.lattice.cell(view.site)
     substeps = jnp.arange(1, config.substeps + 1, dtype=jnp.int32)
 
     def one(slot: Scalar) -> Int32[Array, "H"]:
         target = view.site + jnp.asarray(SLOT_OFFSETS)[slot]
-        length_mm = jnp.asarray(slot_lengths_mm(config))[slot]
+        length_mm = jnp.asarray(config.lattice.slot_lengths_mm)[slot]
         headings = config.degrees_per_bin * view.candidates.heading_bin[slot]
         turns = jax.vmap(lambda heading: limited_turn(config, view.heading, heading, length_mm))(headings)
 
@@ -51,7 +52,7 @@ def guessed(config: Config, view: LocalView, reach: int) -> tuple[Bool[Array, "P
     """The surroundings of a robot: cells taken for free, and those among them that are unknown."""
     beyond = 2 * config.stride + DEPTH
     around = jnp.pad(view.belief, beyond, constant_values=OCCUPIED)
-    patch = cut(around, site_cell(config, view.site) + beyond, reach + DEPTH)
+    patch = cut(around, config.lattice.cell(view.site) + beyond, reach + DEPTH)
     near = patch == FREE
     for _ in range(DEPTH):
         wider = jnp.pad(near, 1)

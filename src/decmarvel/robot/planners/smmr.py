@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, site_cell, site_mask
+from decmarvel.core.lattice import SLOT_OFFSETS, site_mask
 from decmarvel.core.types import FAR_MM, Key, LocalView, Proposal, Scalar, Sightings, Site
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.graph import neighbour_values, shortest_paths
@@ -129,7 +129,7 @@ def attraction(config: Config, distance_mm: Int32[Array, "C S S"], size: Int32[A
 def repulsion(config: Config, sightings: Sightings, sites: int) -> Int32[Array, "S S"]:
     """Sum over the teammates seen at the last decision of max(0, R - L1 distance), in cells of the original's size."""
     index = jnp.arange(sites, dtype=jnp.int32)
-    cell = site_cell(config, jnp.stack([index, index], axis=-1))  # of the diagonal: all rows, and all columns
+    cell = config.lattice.cell(jnp.stack([index, index], axis=-1))  # of the diagonal: all rows, and all columns
     seen, mate = sightings.seen[:, 0, None, None], sightings.cell[:, 0, :, None, None]
     apart = jnp.abs(cell[None, :, None, 0] - mate[:, 0]) + jnp.abs(cell[None, None, :, 1] - mate[:, 1])
     push_mm = jnp.maximum(REPULSION_RANGE_MM - round(1000 * config.cell_m) * apart, 0)

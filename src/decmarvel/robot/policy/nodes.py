@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Int32, Shaped, UInt8, UInt32
 
-from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS
+from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS, slot_of
 from decmarvel.core.types import Site
 from decmarvel.robot.observation import Observation, Ways
 
@@ -161,7 +161,7 @@ def attention_mask(nodes: Nodes) -> Bool[Array, "M M"]:
     """Who may attend to whom: itself, and the nodes at the other end of its edges."""
     offset = nodes.site[None, :] - nodes.site[:, None]
     near = (jnp.abs(offset) <= 2).all(axis=-1)
-    slot = jnp.where(near, 5 * offset[..., 0] + offset[..., 1] + SELF_SLOT, SELF_SLOT)
+    slot = jnp.where(near, slot_of(offset), SELF_SLOT)
     linked = (nodes.edges[:, None] >> slot.astype(jnp.uint32)) & 1 == 1
     itself = jnp.eye(len(nodes.mask), dtype=bool)
     return ((near & linked) | itself) & nodes.mask[:, None] & nodes.mask[None, :]
