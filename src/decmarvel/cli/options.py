@@ -66,9 +66,9 @@ def choose_planner(name: str, weights: Path | None, option: str = "--planner") -
     check_name(option, name, [*PLANNERS, LEARNED])
     if name != LEARNED:
         return PLANNERS[name]
-    from decmarvel.robot.policy.planner import PUBLISHED, LearnedPlanner, load_actor
+    from decmarvel.robot.policy.planner import LearnedPlanner, load_actor, published
 
-    return LearnedPlanner(load_actor(weights or PUBLISHED)[0])
+    return LearnedPlanner(load_actor(weights or published("options") or "")[0])
 
 
 def parse_point(option: str, text: str | None) -> tuple[float, float] | None:

@@ -10,7 +10,7 @@ import typer
 
 from decmarvel.cli.options import check_name, check_range, complain, make_folder
 
-NAMES = "advised (ours), fast, paper, marvel (the predecessor), or an ablation: no-top, no-curriculum, no-dual-head"
+NAMES = "options (ours), fast, paper, marvel (the predecessor), or an ablation: no-top, no-curriculum, no-dual-head"
 
 
 def train(
@@ -25,7 +25,7 @@ def train(
     seed: Annotated[int, typer.Option(metavar="S", help="Of the whole run.")] = 0,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting, such as sac.batch=1024. May be repeated."),
+        typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting: algorithm.batch=1024. May be repeated."),
     ] = None,
 ) -> None:
     """Train the Dec-MARVEL policy on generated buildings.
@@ -41,9 +41,12 @@ def train(
     from decmarvel.cli.display import TrainingDisplay
     from decmarvel.core.config import Config
     from decmarvel.core.jax_setup import enable_compilation_cache
+    from decmarvel.robot.policy.planner import ACTOR_CONFIGS
     from decmarvel.robot.policy.weights import read_card
     from decmarvel.training.evaluate import heldout_worlds
-    from decmarvel.training.loop import PRESETS, default_compute, training_maps
+    from decmarvel.training.machine import default_compute
+    from decmarvel.training.maps import training_maps
+    from decmarvel.training.methods.presets import PRESETS
     from decmarvel.training.run import RunSettings, TrainingRun
     from decmarvel.training.run import train as run_training
 
@@ -55,12 +58,12 @@ def train(
             run = with_setting(run, name.removeprefix("run."), text, assignment)
         elif not name.startswith("compute."):
             settings = with_setting(settings, name, text, assignment)
-    compute: Any = default_compute(settings.sac.batch)
+    compute: Any = default_compute(settings.algorithm.batch)
     for assignment, name, text in changes:
         if name.startswith("compute."):
             compute = with_setting(compute, name.removeprefix("compute."), text, assignment)
     if parent is not None:
-        read_card(parent, "actor")  # complains now, not after a minute of preparations
+        read_card(parent, "actor", ACTOR_CONFIGS)  # complains now, not after a minute of preparations
     make_folder("--out", out)
     enable_compilation_cache()
     console = Console(highlight=False, soft_wrap=True)
@@ -75,7 +78,7 @@ def train(
 
 
 def with_setting(settings: Any, name: str, text: str, assignment: str) -> Any:
-    """Settings with one field changed; the field may lie in a part of them, as in sac.batch."""
+    """Settings with one field changed; the field may lie in a part of them, as in algorithm.batch."""
     first, _, rest = name.partition(".")
     hints = get_type_hints(type(settings))
     if first not in hints or not text:

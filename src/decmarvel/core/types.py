@@ -1,11 +1,14 @@
-"""Every type that flows between the stages, in the order of the data flow.
+"""The types that pass between the stages on board, in the order of the data flow.
+
+What only the simulator knows has its types in `simulation.types`, the ground truth in `worlds.world`.
 
 G: cells a side of the grid. S: lattice sites a side. N: robots (a static maximum). K: neighbour slots (25).
 H: headings per node (3). B: heading bins (36). L: remembered decisions (10). Distances are millimetres,
 headings whole degrees. Classes describe one robot or one mission; `vmap` adds the other axes.
 """
 
-from typing import TypeAlias
+from dataclasses import fields
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -67,16 +70,33 @@ class Candidates(eqx.Module):
     """Slots with an edge that the budget guard admits (Eq. 2)."""
 
 
-class Robot(eqx.Module):
+class Own(eqx.Module):
+    """What one robot knows of itself, in few numbers.
+
+    The simulator's robot, the planner's view, the networks' input and the memory of training all extend this class. So
+    a fact that is added here, and set where a robot takes off (`simulation.environment.reset`), reaches all of them.
+    """
+
+    number: Int32[Array, "*batch"]
+    """The robot's number in its team, from 0; known before take-off, as is the team's size."""
+    team_size: Int32[Array, "*batch"]
+    base: Int32[Array, "*batch 2"]
+    site: Int32[Array, "*batch 2"]
+    heading: Int32[Array, "*batch"]
+    budget_mm: Int32[Array, "*batch"]
+    """What is left of it."""
+    initial_budget_mm: Int32[Array, "*batch"]
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """These facts by name, to be handed on."""
+        return {field.name: getattr(self, field.name) for field in fields(Own)}
+
+
+class Robot(Own):
     """Everything that one robot carries through a mission."""
 
     mode: Int32[Array, "*batch"]
-    site: Int32[Array, "*batch 2"]
-    heading: Int32[Array, "*batch"]
-    base: Int32[Array, "*batch 2"]
-    budget_mm: Int32[Array, "*batch"]
-    initial_budget_mm: Int32[Array, "*batch"]
-    fail_step: Int32[Array, "*batch"]
     waits: Int32[Array, "*batch"]
     """Decisions in a row at which it had to hold, because others took the nodes it could go to."""
     belief: UInt8[Array, "*batch G G"]
@@ -100,23 +120,15 @@ class Robot(eqx.Module):
         return self.initial_budget_mm - self.budget_mm
 
 
-class LocalView(eqx.Module):
+class LocalView(Own):
     """All that a planner may read: one robot's own knowledge. Nothing here can carry a teammate's map or goal."""
 
     belief: UInt8[Array, "*batch G G"]
     graph: Graph
     candidates: Candidates
-    site: Int32[Array, "*batch 2"]
-    heading: Int32[Array, "*batch"]
-    base: Int32[Array, "*batch 2"]
-    budget_mm: Int32[Array, "*batch"]
-    initial_budget_mm: Int32[Array, "*batch"]
     visits: Int32[Array, "*batch S S"]
     sensed: Bool[Array, "*batch S S B"]
     sightings: Sightings
-    number: Int32[Array, "*batch"]
-    """The robot's own number and the size of its team, known before take-off."""
-    team_size: Int32[Array, "*batch"]
 
 
 class Proposal(eqx.Module):

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float32, Int32, UInt8
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS
 from decmarvel.core.types import FREE, MODE_NAMES, OCCUPIED, RETURNING, Key, LocalView, Proposal, Scalar
-from decmarvel.robot.observation import NOTHING_CM, POSITION_SCALE_M, UTILITY_SCALE, Observation, observe
+from decmarvel.robot.observation import NOTHING_CM, POSITION_SCALE_M, UTILITY_SCALE, Observation, Ways, observe, ways
 from decmarvel.simulation.environment import reset, step, views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.types import State
@@ -40,6 +40,8 @@ except ImportError as error:
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Action: TypeAlias = int | np.integer
+Known: TypeAlias = tuple[Observation, Ways]
+"""What the robots know, as arrays with an axis of robots."""
 RewardFn: TypeAlias = Callable[[State, State], Float32[Array, "N"]]
 """From the states before and after a decision to one reward a robot."""
 
@@ -64,18 +66,23 @@ def as_proposal(config: Config, view: LocalView, action: Scalar) -> Proposal:
 
 
 @partial(jax.jit, static_argnums=0)
-def _begin(config: Config, key: Key, world: World, fleet: Fleet) -> tuple[State, Observation]:
+def _begin(config: Config, key: Key, world: World, fleet: Fleet) -> tuple[State, Known]:
     state = reset(config, key, world, fleet)
-    return state, jax.vmap(lambda view: observe(config, view))(views(config, state))
+    return state, _known(config, views(config, state))
+
+
+def _known(config: Config, team_views: LocalView) -> Known:
+    return jax.vmap(lambda view: (observe(config, view), ways(config, view)))(team_views)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _advance(
     config: Config, reward: RewardFn, key: Key, state: State, actions: Int32[Array, "N"]
-) -> tuple[State, Observation, Float32[Array, "N"]]:
-    proposals = jax.vmap(lambda view, action: as_proposal(config, view, action))(views(config, state), actions)
-    after, _ = step(config, key, state, proposals)
-    return after, jax.vmap(lambda view: observe(config, view))(views(config, after)), reward(state, after)
+) -> tuple[State, Known, Float32[Array, "N"]]:
+    seen = views(config, state)
+    proposals = jax.vmap(lambda view, action: as_proposal(config, view, action))(seen, actions)
+    after, _ = step(config, key, state, seen, proposals)
+    return after, _known(config, views(config, after)), reward(state, after)
 
 
 def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
@@ -230,9 +237,9 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
     def _modes(self) -> Int32[np.ndarray, "N"]:
         return np.asarray(self._state.robots.mode)
 
-    def _by_agent(self, observation: Observation) -> dict[str, Arrays]:
-        flat = vars(observation) | vars(observation.ways)
-        fields: Arrays = {name: np.asarray(field) for name, field in flat.items() if name != "ways"}
+    def _by_agent(self, known: Known) -> dict[str, Arrays]:
+        observation, ways = known
+        fields: Arrays = {name: np.asarray(field) for name, field in (vars(observation) | vars(ways)).items()}
         fields = {name: field.astype(np.int8) if field.dtype == bool else field for name, field in fields.items()}
         fields["action_mask"] = fields["action_mask"].reshape(len(self.possible_agents), -1)
         return {

@@ -30,6 +30,11 @@ def log_budget(config: Config, budget_mm: Int32[Array, ""]) -> Float32[Array, ""
     return jnp.log1p(budget_mm.astype(jnp.float32) / 1000) / math.log1p(config.max_budget_m)
 
 
+def budget_m(features: Float32[Array, "*n"], max_budget_m: float) -> Float32[Array, "*n"]:
+    """Budgets in metres from the first two features of Eq. 6."""
+    return jnp.expm1(features * math.log1p(max_budget_m))
+
+
 def budget_features(
     config: Config, graph: Graph, site: Site, budget_mm: Scalar, initial_budget_mm: Scalar
 ) -> Float32[Array, "4"]:

@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Bool, Int32
 
 from decmarvel.core.angles import direction_degrees
 from decmarvel.core.config import Config
@@ -25,6 +25,16 @@ class Intent(eqx.Module):
     heading: Int32[Array, "*batch"]
 
 
+def must_turn_back(config: Config, waits: Scalar, view: LocalView) -> Bool[Array, ""]:
+    """Whether an exploring robot turns home for good, whatever its planner proposes."""
+    return (
+        must_return(config, view.graph, view.site, view.budget_mm)
+        | ~view.candidates.mask.any()
+        | ~(view.graph.utility > 0).any()
+        | (waits >= config.patience)
+    )
+
+
 def intend(config: Config, mode: Scalar, waits: Scalar, view: LocalView, proposal: Proposal) -> Intent:
     """Apply the budget guard (Eq. 2, Eq. 3) and the return mode to one robot's proposal.
 
@@ -37,13 +47,7 @@ def intend(config: Config, mode: Scalar, waits: Scalar, view: LocalView, proposa
     fallback = jnp.argmax(score.reshape(-1)).astype(jnp.int32)
     choice = jnp.where(mask[wanted_slot], proposal.choice, fallback)
     here = view.graph.home_mm[view.site[0], view.site[1]]
-    turn_back = (
-        must_return(config, view.graph, view.site, view.budget_mm)
-        | ~mask.any()
-        | ~(view.graph.utility > 0).any()
-        | (proposal.choice == RETURN_HOME)
-        | (waits >= config.patience)
-    )
+    turn_back = must_turn_back(config, waits, view) | (proposal.choice == RETURN_HOME)
     mode = jnp.where((mode == EXPLORING) & turn_back, RETURNING, mode)
     mode = jnp.where((mode == RETURNING) & (here == 0), HOME, mode)
 

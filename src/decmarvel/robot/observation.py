@@ -1,5 +1,7 @@
 """What a planner reads: the candidates, and the numbers that a network is fed with."""
 
+from enum import IntEnum
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 from decmarvel.core.angles import direction_bins
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, site_mask
-from decmarvel.core.types import FAR_MM, Candidates, Graph, LocalView, Robot, Scalar, Sightings, Site
+from decmarvel.core.types import FAR_MM, Candidates, Graph, LocalView, Own, Robot, Scalar, Sightings, Site
 from decmarvel.robot.budget import affordable, budget_features, return_feasible
 from decmarvel.robot.graph import from_sites, hop_costs, shortest_paths
 from decmarvel.robot.sight import nearest_frontier_mm
@@ -23,8 +25,22 @@ NOTHING_CM = 2**16 - 1
 """A distance to what is not there, or out of reach."""
 
 
+class Feature(IntEnum):
+    """The columns of the node features (Eq. 5), in the paper's order."""
+
+    DX = 0
+    DY = 1
+    UTILITY = 2
+    GUIDEPOST = 3
+    OCCUPANCY = 4
+    HEADING = 5
+    TRAIL = 6
+    HOME = 7
+    VISITS = 8
+
+
 class Ways(eqx.Module):
-    """Where the robot could go over its own graph. Not in the paper: for networks with the extension `advice`."""
+    """Where the robot could go over its own graph. Not in the paper: for the planner `options`."""
 
     way_cm: Int32[Array, "..."]
     """To each node."""
@@ -32,26 +48,24 @@ class Ways(eqx.Module):
     """From the node to the nearest frontier that it sees and has not looked at. Nothing if the budget ends before."""
 
 
-class Observation(eqx.Module):
+class Observation(Own):
     """The network's input for one robot. Everything is the robot's own knowledge."""
 
     node_features: Float32[Array, "*batch S S 9"]
+    """One column for each `Feature`."""
     node_mask: Bool[Array, "*batch S S"]
     edge: Bool[Array, "*batch K S S"]
     histogram: Float32[Array, "*batch S S B"]
     sensed: Bool[Array, "*batch S S B"]
     budget: Float32[Array, "*batch 4"]
+    """Eq. 6."""
     tokens: Float32[Array, "*batch N L 5"]
+    """Eq. 9."""
     token_mask: Bool[Array, "*batch N L"]
     token_site: Int32[Array, "*batch N L 2"]
     """The node that a sighting is fused with; -1 where none of the robot's own nodes is near."""
-    site: Int32[Array, "*batch 2"]
-    base: Int32[Array, "*batch 2"]
     heading_bin: Int32[Array, "*batch K H"]
     action_mask: Bool[Array, "*batch K H"]
-    number: Int32[Array, "*batch"]
-    team_size: Int32[Array, "*batch"]
-    ways: Ways
 
 
 def window_sums(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n B"]:
@@ -100,22 +114,16 @@ def candidates(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> C
     return Candidates(candidate_headings(config, graph, site), return_feasible(config, graph, site, budget_mm))
 
 
-def local_view(config: Config, robot: Robot, number: Scalar, team_size: Scalar) -> LocalView:
+def local_view(config: Config, robot: Robot) -> LocalView:
     """What one robot hands to its planner."""
     return LocalView(
+        **robot.own,
         belief=robot.belief,
         graph=robot.graph,
         candidates=candidates(config, robot.graph, robot.site, robot.budget_mm),
-        site=robot.site,
-        heading=robot.heading,
-        base=robot.base,
-        budget_mm=robot.budget_mm,
-        initial_budget_mm=robot.initial_budget_mm,
         visits=robot.visits,
         sensed=robot.sensed,
         sightings=robot.sightings,
-        number=number,
-        team_size=team_size,
     )
 
 
@@ -176,18 +184,19 @@ def node_features(config: Config, view: LocalView) -> Float32[Array, "S S 9"]:
     occupancy = (others & now).any(axis=0).astype(jnp.float32)
     occupancy = jnp.where(site_mask(sites, view.site), -1.0, occupancy)
     home = jnp.minimum(graph.home_mm.astype(jnp.float32) / 1000 / POSITION_SCALE_M, 2.0)
-    columns = [
-        dx,
-        dy,
-        utility.astype(jnp.float32) / UTILITY_SCALE,
-        guidepost(config, graph, view.site),
-        occupancy,
-        heading,
-        trail_evidence(config, view.sightings, node),
-        home,
-        jnp.minimum(view.visits, MANY_VISITS) / MANY_VISITS,
-    ]
-    return jnp.where(node[..., None], jnp.stack([c.astype(jnp.float32) for c in columns], axis=-1), 0.0)
+    columns = {
+        Feature.DX: dx,
+        Feature.DY: dy,
+        Feature.UTILITY: utility.astype(jnp.float32) / UTILITY_SCALE,
+        Feature.GUIDEPOST: guidepost(config, graph, view.site),
+        Feature.OCCUPANCY: occupancy,
+        Feature.HEADING: heading,
+        Feature.TRAIL: trail_evidence(config, view.sightings, node),
+        Feature.HOME: home,
+        Feature.VISITS: jnp.minimum(view.visits, MANY_VISITS) / MANY_VISITS,
+    }
+    stacked = jnp.stack([columns[feature].astype(jnp.float32) for feature in Feature], axis=-1)
+    return jnp.where(node[..., None], stacked, 0.0)
 
 
 def ways(config: Config, view: LocalView) -> Ways:
@@ -219,6 +228,7 @@ def observe(config: Config, view: LocalView) -> Observation:
     histogram: UInt8[Array, "S S B"] = graph.sight.histogram
     shape = (SLOTS, config.headings_per_node)
     return Observation(
+        **view.own,
         node_features=node_features(config, view),
         node_mask=graph.node,
         edge=graph.edge,
@@ -228,11 +238,6 @@ def observe(config: Config, view: LocalView) -> Observation:
         tokens=trajectory_tokens(config, view),
         token_mask=view.sightings.seen,
         token_site=jnp.where(view.sightings.seen[..., None], token_site, -1),
-        site=view.site,
-        base=view.base,
         heading_bin=view.candidates.heading_bin,
         action_mask=jnp.broadcast_to(view.candidates.mask[:, None], shape),
-        number=view.number,
-        team_size=view.team_size,
-        ways=ways(config, view),
     )

@@ -59,15 +59,18 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
     sensed = jnp.zeros((sites, sites, config.heading_bins), bool) | site_mask(sites, world.start)[..., None]
     unreached = jnp.full((sites, sites), FAR_MM, jnp.int32)
 
+    team_size = fleet.present.sum().astype(jnp.int32)
+
     def robot(number: Scalar, base: Site, bin: Scalar) -> Robot:
         return Robot(
-            mode=jnp.where(fleet.present[number], EXPLORING, ABSENT).astype(jnp.int32),
+            number=number,
+            team_size=team_size,
+            base=base,
             site=base,
             heading=bin * config.degrees_per_bin,
-            base=base,
             budget_mm=fleet.budget_mm[number],
             initial_budget_mm=fleet.budget_mm[number],
-            fail_step=fleet.fail_step[number],
+            mode=jnp.where(fleet.present[number], EXPLORING, ABSENT).astype(jnp.int32),
             waits=jnp.array(0, jnp.int32),
             belief=belief,
             graph=build(config, belief, base, empty_sight(config, sites), world.start, unreached),
@@ -78,22 +81,21 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
 
     robots = jax.vmap(robot)(jnp.arange(count, dtype=jnp.int32), bases, bins)
     progress = begin_progress(config, world, belief, fleet.present)
-    return State(world, robots, progress, jnp.array(0, jnp.int32))
+    return State(world, robots, fleet.fail_step, progress, jnp.array(0, jnp.int32))
 
 
 def views(config: Config, state: State) -> LocalView:
     """What each robot hands to its planner."""
-    robots = state.robots
-    number = jnp.arange(robots.mode.shape[0], dtype=jnp.int32)
-    team_size = robots.present.sum().astype(jnp.int32)
-    return jax.vmap(lambda robot, number: local_view(config, robot, number, team_size))(robots, number)
+    return jax.vmap(lambda robot: local_view(config, robot))(state.robots)
 
 
-def step(config: Config, key: Key, state: State, proposals: Proposal) -> tuple[State, Move]:
-    """One decision of the whole team: failures, guard, conflicts, motion with sensing, new graphs."""
+def step(config: Config, key: Key, state: State, team_views: LocalView, proposals: Proposal) -> tuple[State, Move]:
+    """One decision of the whole team: failures, guard, conflicts, motion with sensing, new graphs.
+
+    `team_views` are the views of this state, from which the proposals were made.
+    """
     key_order, key_sensing, key_glimpses = jax.random.split(key, 3)
-    robots = fail(state.robots, state.step)
-    team_views = views(config, state)
+    robots = fail(state)
     intents = jax.vmap(lambda mode, waits, view, proposal: intend(config, mode, waits, view, proposal))(
         robots.mode, robots.waits, team_views, proposals
     )
@@ -105,12 +107,13 @@ def step(config: Config, key: Key, state: State, proposals: Proposal) -> tuple[S
     robots = jax.vmap(lambda robot, *rest: arrive(config, robot, *rest))(robots, move, lengths, turns, beliefs)
     glimpsed = remember_glimpses(config, key_glimpses, robots, glimpses)
     robots = eqx.tree_at(lambda r: r.sightings, robots, glimpsed)
-    return State(state.world, robots, progress, state.step + 1), move
+    return State(state.world, robots, state.fail_step, progress, state.step + 1), move
 
 
-def fail(robots: Robot, step: Scalar) -> Robot:
-    """A robot whose time has come stops for good where it is. Landed robots no longer break."""
-    broken = robots.active & (robots.fail_step <= step)
+def fail(state: State) -> Robot:
+    """The robots, of which one whose time has come stops for good where it is. Landed robots no longer break."""
+    robots = state.robots
+    broken = robots.active & (state.fail_step <= state.step)
     return eqx.tree_at(lambda r: r.mode, robots, jnp.where(broken, FAILED, robots.mode))
 
 
@@ -192,14 +195,10 @@ def arrive(
         config, belief, robot.base, robot.graph.sight, (robot.site + move.target) // 2, robot.graph.home_mm
     )
     landed = (move.mode == RETURNING) & (move.target == robot.base).all()
+    own = robot.own | {"site": move.target, "heading": heading, "budget_mm": robot.budget_mm - length_mm}
     return Robot(
+        **own,
         mode=jnp.where(landed, HOME, move.mode),
-        site=move.target,
-        heading=heading,
-        base=robot.base,
-        budget_mm=robot.budget_mm - length_mm,
-        initial_budget_mm=robot.initial_budget_mm,
-        fail_step=robot.fail_step,
         waits=jnp.where(active & (length_mm == 0), robot.waits + 1, 0),
         belief=belief,
         graph=graph,

@@ -89,9 +89,10 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     count = flight.state.robots.mode.shape[0]
     keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(count))
     exploring = flight.state.robots.mode == EXPLORING
-    proposals, memory = propose_all(config, planner, keys, views(config, flight.state), exploring, flight.memory)
-    state, move = step(config, key_step, flight.state, proposals)
-    if planner.shares_maps:
+    seen = views(config, flight.state)
+    proposals, memory = propose_all(config, planner, keys, seen, exploring, flight.memory)
+    state, move = step(config, key_step, flight.state, seen, proposals)
+    if planner.communicates:
         state = share(config, flight.state.robots.site, state)
     return Flight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
 

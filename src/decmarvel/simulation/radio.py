@@ -25,7 +25,6 @@ class RadioPlanner(Planner):
     """
 
     communicates: ClassVar[bool] = True
-    shares_maps: ClassVar[bool] = True
 
     @abstractmethod
     def propose_team(
@@ -73,7 +72,7 @@ def share(config: Config, before: Int32[Array, "N 2"], state: State) -> State:
         graph = Graph(edge, home_mm, shortest_paths(config, edge, from_sites(useful)), sight)
         return eqx.tree_at(lambda r: (r.belief, r.graph, r.sensed), robot, (belief, graph, sensed))
 
-    return State(state.world, jax.vmap(informed)(robots), shared_progress(state), state.step)
+    return State(state.world, jax.vmap(informed)(robots), state.fail_step, shared_progress(state), state.step)
 
 
 def shared_progress(state: State) -> Progress:

@@ -29,6 +29,8 @@ class State(eqx.Module):
 
     world: World
     robots: Robot
+    fail_step: Int32[Array, "*batch N"]
+    """The decision at which each robot breaks down. The robots do not know it."""
     progress: Progress
     step: Int32[Array, "*batch"]
 

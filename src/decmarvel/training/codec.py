@@ -13,8 +13,9 @@ from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8, UInt16, U
 
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOTS
-from decmarvel.robot.observation import MANY_VISITS, TRAJECTORY_SCALE_M, UTILITY_SCALE, Observation, Ways
-from decmarvel.robot.policy.nodes import Advice, Nodes, Situation, compact, situation
+from decmarvel.core.types import Own
+from decmarvel.robot.observation import MANY_VISITS, TRAJECTORY_SCALE_M, UTILITY_SCALE, Feature, Ways
+from decmarvel.robot.policy.nodes import Nodes, Options, Situation
 from decmarvel.simulation.privileged import PrivilegedView
 from decmarvel.training.privileged_nodes import TrueNodes, offsets, privileged_nodes, shares_at, unprivileged_nodes
 
@@ -24,25 +25,45 @@ FARTHEST = 2.0
 """The distance home of Eq. 5 ends here; it is kept in 65,535 steps."""
 
 
-class Snapshot(eqx.Module):
+KEPT_AS_INTEGERS = (
+    Feature.UTILITY,
+    Feature.GUIDEPOST,
+    Feature.OCCUPANCY,
+    Feature.HEADING,
+    Feature.TRAIL,
+    Feature.VISITS,
+)
+"""The columns of a node's features that are small integers in some unit."""
+
+
+class StoredOptions(eqx.Module):
+    """What is kept of a robot that weighs options, and what its staleness predictor learns from."""
+
+    action: Int8[Array, "*batch V"]
+    site: UInt8[Array, "*batch V 2"]
+    cost_m: Float32[Array, "*batch V"]
+    shown_cells: UInt16[Array, "*batch V"]
+    way_cm: UInt16[Array, "*batch M"]
+    open_cm: UInt16[Array, "*batch M"]
+    stale: Bool[Array, "*batch M"]
+    """Whether others have looked behind what is left to look at from a node."""
+
+
+class Snapshot(Own):
     """One robot's state. The distance home is kept to 2e-5 (2 mm), everything else exactly.
 
     Left out is what no network reads: headings sensed at nodes that are no candidates, and nodes without a place.
     """
 
-    site: UInt8[Array, "*batch M 2"]
+    node_site: UInt8[Array, "*batch M 2"]
     """NOWHERE where a place holds no node."""
     edges: UInt32[Array, "*batch M"]
     columns: UInt8[Array, "*batch M 6"]
-    """Utility, guidepost, occupancy, best heading, trail and visits, as the small integers that they come from."""
+    """Those of KEPT_AS_INTEGERS, as the small integers that they come from."""
     home: UInt16[Array, "*batch M"]
-    way_cm: UInt16[Array, "*batch M"]
-    open_cm: UInt16[Array, "*batch M"]
     histogram: UInt8[Array, "*batch M B"]
     sensed: UInt8[Array, "*batch K bytes"]
     """Bits: the headings that were sensed at the candidates."""
-    here: UInt8[Array, "*batch 2"]
-    base: UInt8[Array, "*batch 2"]
     budget: Float32[Array, "*batch 4"]
     heading_bin: UInt8[Array, "*batch K H"]
     action_mask: UInt32[Array, "*batch"]
@@ -52,12 +73,7 @@ class Snapshot(eqx.Module):
     """From the robot, in cells."""
     seen_heading: Int16[Array, "*batch N L"]
     seen_site: UInt8[Array, "*batch N L 2"]
-    number: UInt8[Array, "*batch"]
-    team_size: UInt8[Array, "*batch"]
-    option: Int8[Array, "*batch V"]
-    option_site: UInt8[Array, "*batch V 2"]
-    option_cost_m: Float32[Array, "*batch V"]
-    option_shows: UInt16[Array, "*batch V"]
+    options: StoredOptions | None
     shares: UInt8[Array, "*batch M 3"]
     """Of Eq. 15, at the privileged nodes."""
     robots: UInt8[Array, "*batch N 2"]
@@ -65,8 +81,6 @@ class Snapshot(eqx.Module):
     post: Bool[Array, "*batch"]
     map: Int32[Array, "*batch"]
     """Whose true graph the critic reads."""
-    stale: Bool[Array, "*batch M"]
-    """Whether what is left to look at from a node is no news to the team."""
     log_probability: Float32[Array, "*batch"]
     """Of what was done, by the policy as it was then."""
 
@@ -81,7 +95,7 @@ class Inputs(eqx.Module):
     nodes: Nodes
     situation: Situation
     critic_nodes: Nodes
-    stale: Bool[Array, "*batch M"]
+    stale: Bool[Array, "*batch M"] | None
     log_probability: Float32[Array, "*batch"]
 
 
@@ -105,80 +119,89 @@ def encode(
     config: Config,
     truth: TrueNodes,
     map_index: Int32[Array, ""],
-    observation: Observation,
-    advice: Advice,
+    nodes: Nodes,
+    situation: Situation,
     privileged: PrivilegedView,
-    stale: Bool[Array, "S S"],
+    stale: Bool[Array, "S S"] | None,
     log_probability: Float32[Array, ""],
 ) -> Snapshot:
-    """What a state is kept as."""
-    sites = observation.node_mask.shape[0]
+    """What a state is kept as. The nodes have as many places as the true nodes."""
+    sites = privileged.fractions.shape[0]
     if sites >= NOWHERE:
         raise ValueError(f"{sites} sites a side are too many to remember; train on maps of less than {NOWHERE}")
-    nodes, around = compact(observation, len(truth.edges)), situation(observation)
     steps, least = column_units(config)
-    columns = (jnp.take(nodes.features, jnp.array([2, 3, 4, 5, 6, 8]), axis=1) - least[None]) * steps[None]
-    angle = jnp.arctan2(observation.tokens[..., 2], observation.tokens[..., 3]) * (180 / np.pi)
+    columns = (jnp.take(nodes.features, jnp.array(KEPT_AS_INTEGERS), axis=1) - least[None]) * steps[None]
+    angle = jnp.arctan2(situation.tokens[..., 2], situation.tokens[..., 3]) * (180 / np.pi)
     slots = jnp.arange(SLOTS, dtype=jnp.uint32)
     return Snapshot(
-        site=jnp.where(nodes.mask[:, None], nodes.site, NOWHERE).astype(jnp.uint8),
+        **situation.own,
+        node_site=jnp.where(nodes.mask[:, None], nodes.site, NOWHERE).astype(jnp.uint8),
         edges=nodes.edges,
         columns=small(columns).astype(jnp.uint8),
-        home=small(nodes.features[:, 7] * (65535 / FARTHEST), 65535).astype(jnp.uint16),
-        way_cm=nodes.ways.way_cm.astype(jnp.uint16),
-        open_cm=nodes.ways.open_cm.astype(jnp.uint16),
+        home=small(nodes.features[:, Feature.HOME] * (65535 / FARTHEST), 65535).astype(jnp.uint16),
         histogram=nodes.histogram,
-        sensed=jnp.packbits(around.sensed, axis=-1),
-        here=observation.site.astype(jnp.uint8),
-        base=observation.base.astype(jnp.uint8),
-        budget=observation.budget,
-        heading_bin=observation.heading_bin.astype(jnp.uint8),
-        action_mask=(observation.action_mask[:, 0].astype(jnp.uint32) << slots).sum(dtype=jnp.uint32),
-        seen=observation.token_mask,
-        seen_cell=jnp.round(observation.tokens[..., 1::-1] * (TRAJECTORY_SCALE_M / config.cell_m)).astype(jnp.int16),
+        sensed=jnp.packbits(situation.sensed, axis=-1),
+        budget=situation.budget,
+        heading_bin=situation.heading_bin.astype(jnp.uint8),
+        action_mask=(situation.action_mask[:, 0].astype(jnp.uint32) << slots).sum(dtype=jnp.uint32),
+        seen=situation.token_mask,
+        seen_cell=jnp.round(situation.tokens[..., 1::-1] * (TRAJECTORY_SCALE_M / config.cell_m)).astype(jnp.int16),
         seen_heading=jnp.round(angle).astype(jnp.int16),
-        seen_site=jnp.where(observation.token_site < 0, NOWHERE, observation.token_site).astype(jnp.uint8),
-        number=observation.number.astype(jnp.uint8),
-        team_size=observation.team_size.astype(jnp.uint8),
-        option=advice.action.astype(jnp.int8),
-        option_site=jnp.where(advice.site < 0, NOWHERE, advice.site).astype(jnp.uint8),
-        option_cost_m=advice.cost_m,
-        option_shows=advice.shows.astype(jnp.uint16),
+        seen_site=jnp.where(situation.token_site < 0, NOWHERE, situation.token_site).astype(jnp.uint8),
+        options=None if stale is None else encode_options(nodes, situation, stale),
         shares=small(shares_at(truth, privileged) * share_steps(config)).astype(jnp.uint8),
         robots=privileged.sites.astype(jnp.uint8),
         active=privileged.active,
         post=privileged.post_success,
         map=map_index,
-        stale=nodes.mask & stale[nodes.site[:, 0], nodes.site[:, 1]],
         log_probability=log_probability,
+    )
+
+
+def encode_options(nodes: Nodes, situation: Situation, stale: Bool[Array, "S S"]) -> StoredOptions:
+    """The options of a robot, its ways, and the labels of its nodes."""
+    options, ways = situation.known_options, nodes.known_ways
+    return StoredOptions(
+        action=options.action.astype(jnp.int8),
+        site=jnp.where(options.site < 0, NOWHERE, options.site).astype(jnp.uint8),
+        cost_m=options.cost_m,
+        shown_cells=options.shown_cells.astype(jnp.uint16),
+        way_cm=ways.way_cm.astype(jnp.uint16),
+        open_cm=ways.open_cm.astype(jnp.uint16),
+        stale=nodes.mask & stale[nodes.site[:, 0], nodes.site[:, 1]],
     )
 
 
 def own_nodes(config: Config, snapshot: Snapshot) -> Nodes:
     """The robot's nodes from what is kept of them."""
-    held = snapshot.site[:, 0] != NOWHERE
-    site = jnp.where(held[:, None], snapshot.site.astype(jnp.int32), -1)
+    held = snapshot.node_site[:, 0] != NOWHERE
+    site = jnp.where(held[:, None], snapshot.node_site.astype(jnp.int32), -1)
     steps, least = column_units(config)
-    columns = snapshot.columns.astype(jnp.float32) / steps[None] + least[None]
-    home = snapshot.home.astype(jnp.float32) * (FARTHEST / 65535)
-    apart = offsets(config, snapshot.here.astype(jnp.int32), site)
-    features = jnp.concatenate([apart, columns[:, :5], home[:, None], columns[:, 5:]], axis=-1)
+    kept = snapshot.columns.astype(jnp.float32) / steps[None] + least[None]
+    apart = offsets(config, snapshot.site, site)
+    columns = {feature: kept[:, number] for number, feature in enumerate(KEPT_AS_INTEGERS)} | {
+        Feature.DX: apart[:, 0],
+        Feature.DY: apart[:, 1],
+        Feature.HOME: snapshot.home.astype(jnp.float32) * (FARTHEST / 65535),
+    }
+    features = jnp.stack([columns[feature] for feature in Feature], axis=-1)
+    stored = snapshot.options
     return Nodes(
         site=site,
         mask=held,
         features=jnp.where(held[:, None], features, 0.0),
         histogram=snapshot.histogram,
         edges=snapshot.edges,
-        ways=Ways(snapshot.way_cm.astype(jnp.int32), snapshot.open_cm.astype(jnp.int32)),
+        ways=None if stored is None else Ways(stored.way_cm.astype(jnp.int32), stored.open_cm.astype(jnp.int32)),
     )
 
 
 def own_situation(config: Config, snapshot: Snapshot) -> Situation:
     """The rest of what the robot knew."""
     allowed = (snapshot.action_mask >> jnp.arange(SLOTS, dtype=jnp.uint32)) & 1 == 1
+    stored = snapshot.options
     return Situation(
-        site=snapshot.here.astype(jnp.int32),
-        base=snapshot.base.astype(jnp.int32),
+        **snapshot.own,
         budget=snapshot.budget,
         heading_bin=snapshot.heading_bin.astype(jnp.int32),
         action_mask=jnp.broadcast_to(allowed[:, None], snapshot.heading_bin.shape),
@@ -186,13 +209,13 @@ def own_situation(config: Config, snapshot: Snapshot) -> Situation:
         tokens=tokens(config, snapshot),
         token_mask=snapshot.seen,
         token_site=jnp.where(snapshot.seen_site == NOWHERE, -1, snapshot.seen_site.astype(jnp.int32)),
-        number=snapshot.number.astype(jnp.int32),
-        team_size=snapshot.team_size.astype(jnp.int32),
-        advice=Advice(
-            action=snapshot.option.astype(jnp.int32),
-            site=jnp.where(snapshot.option_site == NOWHERE, -1, snapshot.option_site.astype(jnp.int32)),
-            cost_m=snapshot.option_cost_m,
-            shows=snapshot.option_shows.astype(jnp.int32),
+        options=None
+        if stored is None
+        else Options(
+            action=stored.action.astype(jnp.int32),
+            site=jnp.where(stored.site == NOWHERE, -1, stored.site.astype(jnp.int32)),
+            cost_m=stored.cost_m,
+            shown_cells=stored.shown_cells.astype(jnp.int32),
         ),
     )
 
@@ -215,9 +238,10 @@ def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privilege: Pri
         if privilege == "team":
             known = shares[:, 0] + shares[:, 1]
             shares = jnp.stack([known, jnp.zeros_like(known), shares[:, 2]], axis=-1)
-        other = snapshot.active & (jnp.arange(len(snapshot.active)) != snapshot.number.astype(jnp.int32))
-        here, robots = snapshot.here.astype(jnp.int32), snapshot.robots.astype(jnp.int32)
-        critic_nodes = privileged_nodes(config, truth, nodes, here, shares, robots, other)
+        other = snapshot.active & (jnp.arange(len(snapshot.active)) != snapshot.number)
+        robots = snapshot.robots.astype(jnp.int32)
+        critic_nodes = privileged_nodes(config, truth, nodes, snapshot.site, shares, robots, other)
     else:
         critic_nodes = unprivileged_nodes(nodes)
-    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, snapshot.stale, snapshot.log_probability)
+    stale = None if snapshot.options is None else snapshot.options.stale
+    return Inputs(nodes, own_situation(config, snapshot), critic_nodes, stale, snapshot.log_probability)

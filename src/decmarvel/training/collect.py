@@ -1,6 +1,6 @@
 """Missions flown to learn from: many at once, with the policy as it is, each followed by another."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,59 +10,29 @@ from jaxtyping import Key as KeyArray
 
 from decmarvel.core.config import Config
 from decmarvel.core.types import EXPLORING, Key, LocalView, Proposal
-from decmarvel.robot.observation import Observation, observe
-from decmarvel.robot.policy.actor import AnyActor, OptionActor, advised
-from decmarvel.robot.policy.blocks import Compute
-from decmarvel.robot.policy.nodes import Advice, Nodes, Situation, compact, situation
+from decmarvel.robot.policy.actor import Actor
+from decmarvel.robot.policy.compute import Compute
+from decmarvel.robot.policy.nodes import Nodes, Situation
 from decmarvel.simulation.environment import reset, step, views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import outcome
 from decmarvel.simulation.privileged import privileged_view
-from decmarvel.simulation.types import State
+from decmarvel.simulation.types import Move, State
 from decmarvel.training.codec import Snapshot, encode
 from decmarvel.training.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn
 from decmarvel.training.devices import everyone, total
-from decmarvel.training.memory import Replay, Step, add
-from decmarvel.training.privileged_nodes import TrueNodes
+from decmarvel.training.maps import Maps
+from decmarvel.training.memory import Memory, Step, add
 from decmarvel.training.reward_normaliser import Spread, widen
-from decmarvel.training.rewards import RewardSettings, RewardTerms, explores_on, reward
+from decmarvel.training.rewards import Terms, explores_on, total_reward
+from decmarvel.training.settings import CollectSettings, TrainSettings
 from decmarvel.training.size_batching import in_groups
-from decmarvel.training.stale import stale_nodes
-from decmarvel.worlds.world import World
 
 FLIGHT, NEXT = 0, 1
 """What a mission's key is used for: its own decisions, and the mission that takes its place."""
 
 
-@dataclass(frozen=True)
-class CollectSettings:
-    """How training missions are flown."""
-
-    missions: int = 512
-    """Side by side, on all devices together."""
-    team_sizes: tuple[int, ...] = (4,)
-    """A mission draws one of these. The paper trains with 4."""
-    bucket: int = 320
-    """Places for nodes; the generated maps have up to 312."""
-    max_decisions: int = 512
-    renew_every: int = 16
-    """Finished missions are followed by new ones every so many decisions: starting anew costs as much as a decision."""
-    past_success: bool = True
-    """Whether a mission goes on when the team has explored 99%. Robots cannot know, but nothing is at stake then."""
-
-    @property
-    def robots(self) -> int:
-        return max(self.team_sizes)
-
-
-class Maps(eqx.Module):
-    """The training buildings, all of one size, with their true graphs for the critics."""
-
-    world: World
-    truth: TrueNodes
-
-
-class Airspace(eqx.Module):
+class RunningMissions(eqx.Module):
     """E missions in the air. `N` robots each."""
 
     state: State
@@ -77,7 +47,7 @@ class Airspace(eqx.Module):
 class Gathered(eqx.Module):
     """Sums over one decision of all missions, for the log."""
 
-    terms: RewardTerms
+    terms: Terms
     """Each summed over the robots that explored."""
     decisions: Int32[Array, ""]
     """Of robots that explored."""
@@ -115,13 +85,13 @@ def take_off_all(
     curriculum: Curriculum,
     maps: Maps,
     key: Key,
-) -> Airspace:
+) -> RunningMissions:
     """All missions at their start."""
     keys = jax.random.split(key, (settings.missions, 2))
     state, index, budget_mm = jax.vmap(
         lambda key: launch(config, settings, curriculum_settings, curriculum, maps, key)
     )(keys[:, 0])
-    return Airspace(
+    return RunningMissions(
         state=state,
         map=index,
         budget_mm=budget_mm,
@@ -147,9 +117,9 @@ def renew(
     curriculum_settings: CurriculumSettings,
     curriculum: Curriculum,
     maps: Maps,
-    air: Airspace,
+    air: RunningMissions,
     axis: str | None = None,
-) -> tuple[Airspace, Curriculum]:
+) -> tuple[RunningMissions, Curriculum]:
     """Count the missions that have ended, and put new ones in their place."""
     over = landed(settings, air.state)
     results = jax.vmap(lambda state: outcome(config, state))(air.state)
@@ -163,7 +133,7 @@ def renew(
     def chosen(new: Array, old: Array) -> Array:
         return jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    return Airspace(
+    return RunningMissions(
         state=jax.tree.map(chosen, state, air.state),
         map=chosen(index, air.map),
         budget_mm=chosen(budget_mm, air.budget_mm),
@@ -175,86 +145,43 @@ def renew(
 
 def decide_all(
     config: Config,
-    settings: CollectSettings,
-    rewards: RewardSettings,
+    settings: TrainSettings,
     compute: Compute,
-    actor: AnyActor,
+    actor: Actor,
     maps: Maps,
-    air: Airspace,
-    replay: Replay[Snapshot],
+    air: RunningMissions,
+    memory: Memory[Snapshot],
     spread: Spread,
-) -> tuple[Airspace, Replay[Snapshot], Spread, Gathered]:
+) -> tuple[RunningMissions, Memory[Snapshot], Spread, Gathered]:
     """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory."""
+    collect = settings.collect
     seen = jax.vmap(lambda state: views(config, state))(air.state)
-    observations = jax.vmap(jax.vmap(lambda view: observe(config, view)))(seen)
     keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), step)))(
         air.key, air.state.step
     )
-    proposals, advice = propose_all(config, settings, compute, actor, keys[:, 0], seen, observations)
-    stale = jnp.zeros(observations.node_mask.shape, bool)
-    if isinstance(actor, OptionActor):  # nobody else learns from it
-        stale = jax.vmap(lambda views: stale_nodes(config, views))(seen)
-    after, move = jax.vmap(lambda key, state, proposed: step(config, key, state, proposed))(
-        keys[:, 1], air.state, proposals
+    proposals, nodes, situation = propose_all(config, collect, compute, actor, keys[:, 0], seen)
+    stale = jax.vmap(lambda team_views: settings.algorithm.stale_labels(config, team_views))(seen)
+    after, move = jax.vmap(lambda key, state, seen, proposed: step(config, key, state, seen, proposed))(
+        keys[:, 1], air.state, seen, proposals
     )
-    terms, low_gains = jax.vmap(lambda state, move, after, low: reward(config, rewards, state, move, after, low))(
+    terms, low_gains = jax.vmap(lambda *decision: settings.reward(config, *decision))(
         air.state, move, after, air.low_gains
     )
-    over = landed(settings, air.state)
+    over = landed(collect, air.state)
     exploring = (air.state.robots.mode == EXPLORING) & ~over[:, None] & (move.mode == EXPLORING)
     going_on = jax.vmap(lambda state: explores_on(config, state))(after)
-    earned = terms.total
-    numbers = jnp.arange(settings.robots, dtype=jnp.int32)
-    score = proposals.score.reshape(*move.choice.shape, -1)
-    likely = jnp.take_along_axis(score, jnp.maximum(move.choice, 0)[..., None], axis=-1)[..., 0]
-
-    def snapshot(
-        index: Int32[Array, ""],
-        state: State,
-        seen: Observation,
-        advice: Advice,
-        stale: Bool[Array, "N S S"],
-        likely: Float32[Array, "N"],
-    ) -> Snapshot:
-        truth = jax.tree.map(lambda leaf: leaf[index], maps.truth)
-
-        def one(
-            number: Int32[Array, ""],
-            seen: Observation,
-            advice: Advice,
-            stale: Bool[Array, "S S"],
-            likely: Float32[Array, ""],
-        ) -> Snapshot:
-            return encode(config, truth, index, seen, advice, privileged_view(config, state, number), stale, likely)
-
-        return jax.vmap(one)(numbers, seen, advice, stale, likely)
-
+    earned = total_reward(terms)
     stored = Step(
-        state=jax.vmap(snapshot)(air.map, air.state, observations, advice, stale, likely),
+        state=snapshots(config, maps, air, nodes, situation, stale, chosen_log_probability(proposals, move)),
         exploring=exploring,
         action=move.choice,
         reward=earned,
-        done=~going_on | landed(settings, after)[:, None],
+        done=~going_on | landed(collect, after)[:, None],
         post=succeeded(air.state),
         begins=air.begins,
     )
-    now_over = landed(settings, after) & ~over
-    results = jax.vmap(lambda state: outcome(config, state))(after)
-    metres = jnp.where(results.success, results.metres_to_99, air.budget_mm.astype(jnp.float32) / 1000)
-
-    def over_all(values: Array) -> Array:
-        return jnp.where(now_over, values.astype(jnp.float32), 0.0).sum()
-
-    gathered = Gathered(
-        terms=jax.tree.map(lambda term: jnp.where(exploring, term, 0.0).sum(), terms),
-        decisions=exploring.sum().astype(jnp.int32),
-        finished=now_over.sum().astype(jnp.int32),
-        success=over_all(results.success).astype(jnp.int32),
-        coverage=over_all(results.coverage),
-        metres=over_all(metres),
-        overlap=over_all(results.overlap),
-    )
-    air = Airspace(
+    gathered = summed(config, air, after, terms, exploring, landed(collect, after) & ~over)
+    air = RunningMissions(
         state=jax.tree.map(
             lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), old, new), after, air.state
         ),
@@ -265,30 +192,91 @@ def decide_all(
         key=air.key,
     )
     spread = widen(spread, *everyone((earned, exploring), compute.axis))
-    return air, add(replay, stored), spread, total(gathered, compute.axis)
+    return air, add(memory, stored), spread, total(gathered, compute.axis)
+
+
+def chosen_log_probability(proposals: Proposal, move: Move) -> Float32[Array, "E N"]:
+    """Of what the robots did, by the policy; meaningless where they had nothing to choose."""
+    score = proposals.score.reshape(*move.choice.shape, -1)
+    return jnp.take_along_axis(score, jnp.maximum(move.choice, 0)[..., None], axis=-1)[..., 0]
+
+
+def snapshots(
+    config: Config,
+    maps: Maps,
+    air: RunningMissions,
+    nodes: Nodes,
+    situation: Situation,
+    stale: Bool[Array, "E N S S"] | None,
+    log_probability: Float32[Array, "E N"],
+) -> Snapshot:
+    """What the memory keeps of every robot of every mission."""
+    numbers = jnp.arange(log_probability.shape[1], dtype=jnp.int32)
+
+    def of_mission(index: Int32[Array, ""], state: State, *known: Any) -> Snapshot:
+        truth = jax.tree.map(lambda leaf: leaf[index], maps.truth)
+
+        def of_robot(
+            number: Int32[Array, ""],
+            nodes: Nodes,
+            situation: Situation,
+            stale: Bool[Array, "S S"] | None,
+            log_probability: Float32[Array, ""],
+        ) -> Snapshot:
+            privileged = privileged_view(config, state, number)
+            return encode(config, truth, index, nodes, situation, privileged, stale, log_probability)
+
+        return jax.vmap(of_robot)(numbers, *known)
+
+    return jax.vmap(of_mission)(air.map, air.state, nodes, situation, stale, log_probability)
+
+
+def summed(
+    config: Config,
+    air: RunningMissions,
+    after: State,
+    terms: Terms,
+    exploring: Bool[Array, "E N"],
+    now_over: Bool[Array, "E"],
+) -> Gathered:
+    """The sums over a decision. `now_over`: missions that ended with it."""
+    results = jax.vmap(lambda state: outcome(config, state))(after)
+    metres = jnp.where(results.success, results.metres_to_99, air.budget_mm.astype(jnp.float32) / 1000)
+
+    def over_all(values: Array) -> Array:
+        return jnp.where(now_over, values.astype(jnp.float32), 0.0).sum()
+
+    return Gathered(
+        terms=jax.tree.map(lambda term: jnp.where(exploring, term, 0.0).sum(), terms),
+        decisions=exploring.sum().astype(jnp.int32),
+        finished=now_over.sum().astype(jnp.int32),
+        success=over_all(results.success).astype(jnp.int32),
+        coverage=over_all(results.coverage),
+        metres=over_all(metres),
+        overlap=over_all(results.overlap),
+    )
 
 
 def propose_all(
     config: Config,
     settings: CollectSettings,
     compute: Compute,
-    actor: AnyActor,
+    actor: Actor,
     keys: KeyArray[Array, "E"],
     views: LocalView,
-    observations: Observation,
-) -> tuple[Proposal, Advice]:
-    """Actions drawn from the policy, for all robots of all missions; and what advice they had."""
+) -> tuple[Proposal, Nodes, Situation]:
+    """Actions drawn from the policy, for all robots of all missions; and what the actor read."""
 
     def scores(nodes: tuple[Nodes], situation: Situation) -> tuple[None, Float32[Array, "n K H"]]:
         return None, actor(nodes[0], situation, compute.without_gradient)
 
-    views, flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (views, observations))
-    nodes = jax.vmap(lambda observation: compact(observation, settings.bucket))(flat)
-    known = jax.vmap(lambda *own: advised(actor, config, *own))(views, nodes, jax.vmap(situation)(flat))
-    score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), known)[1]
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), views)
+    nodes, situation = jax.vmap(lambda view: actor.read(config, view, settings.bucket))(flat)
+    score = in_groups(compute.group, compute.actor_buckets, scores, (nodes,), situation)[1]
     each = jax.vmap(lambda key: jax.random.split(key, settings.robots))(keys).reshape(-1)
     choice = jax.vmap(lambda key, score: jax.random.categorical(key, score.reshape(-1)))(each, score)
-    proposal = Proposal(score, flat.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32))
-    return jax.tree.map(
-        lambda leaf: leaf.reshape(len(keys), settings.robots, *leaf.shape[1:]), (proposal, known.advice)
+    proposal = Proposal(score, situation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32))
+    found: tuple[Proposal, Nodes, Situation] = jax.tree.map(
+        lambda leaf: leaf.reshape(len(keys), settings.robots, *leaf.shape[1:]), (proposal, nodes, situation)
     )
+    return found

@@ -1,6 +1,8 @@
-"""The critics: the value of every action, before and after the team has succeeded. They exist in training only."""
+"""The critics: the value of every action. They read the privileged nodes and exist in training only."""
 
-from typing import TypeVar
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import equinox as eqx
 import jax
@@ -8,24 +10,22 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32
 
 from decmarvel.core.types import Key
-from decmarvel.robot.policy.blocks import (
-    IDENTITY_FEATURES,
-    PLAIN,
-    ActionEncoder,
-    Compute,
-    Context,
-    GraphEncoder,
-    NetworkConfig,
-    with_bearings,
-)
+from decmarvel.robot.policy.blocks import PAPER_COLUMNS, ActionEncoder, GraphEncoder, GraphSizes
+from decmarvel.robot.policy.compute import PLAIN, Compute
+from decmarvel.robot.policy.contexts import BudgetContext, Context, IdentityContext
 from decmarvel.robot.policy.layers import Linear
 from decmarvel.robot.policy.nodes import Nodes, Situation
 from decmarvel.training.privileged_nodes import PRIVILEGED_FEATURES
 
-POLYAK_RATE = 0.003
-"""How far a target follows its critic at each update."""
+AnyCritic = TypeVar("AnyCritic", bound="Critic")
 
-Network = TypeVar("Network", bound=eqx.Module)
+
+class CriticConfig(Protocol):
+    """The sizes of one kind of critic: a frozen dataclass, which is on the card of the critic's weights."""
+
+    def build(self, key: Key) -> "Critic":
+        """A critic of these sizes with fresh weights."""
+        ...
 
 
 class ValueHead(eqx.Module):
@@ -43,54 +43,118 @@ class ValueHead(eqx.Module):
         return self.value(jax.nn.relu(self.hidden(both)))[..., 0]
 
 
-class Critic(eqx.Module):
-    """One of the twins. It reads the privileged nodes."""
+class Trunk(eqx.Module):
+    """What every head reads: the context and the action, side by side."""
 
     graph: GraphEncoder
     context: Context
     action: ActionEncoder
-    pre: ValueHead
-    post: ValueHead
-    config: NetworkConfig = eqx.field(static=True)
 
-    def __init__(self, key: Key, config: NetworkConfig):
-        keys = jax.random.split(key, 5)
-        self.graph = GraphEncoder(keys[0], config, PRIVILEGED_FEATURES + IDENTITY_FEATURES * config.identity)
-        self.context = Context(keys[1], config)
-        self.action = ActionEncoder(keys[2], config)
-        self.pre, self.post = ValueHead(keys[3], config.width), ValueHead(keys[4], config.width)
-        self.config = config
+    def __init__(
+        self,
+        keys: tuple[Key, Key, Key],
+        sizes: GraphSizes,
+        context: Context,
+        columns: tuple[int, ...] = PAPER_COLUMNS,
+        gated: bool = True,
+    ):
+        """`columns` of a robot's own features are read, and all that a critic is told beside them."""
+        key_graph, _, key_action = keys
+        more = PRIVILEGED_FEATURES + context.node_features
+        told = range(len(PAPER_COLUMNS), len(PAPER_COLUMNS) + more)
+        self.graph = GraphEncoder(key_graph, sizes, (*columns, *told), gated)
+        self.context = context
+        self.action = ActionEncoder(key_action, sizes)
 
-    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n 2 K H"]:
-        """Values of all actions by both heads of Eq. 14, pre and post; of one robot or many."""
-        judge = self.judge
+    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute) -> Float32[Array, "*n K H D2"]:
+        """Of one robot or many."""
+        pair = self.pair
         for _ in nodes.mask.shape[:-1]:
-            judge = jax.vmap(judge)
-        read = with_bearings(nodes, situation) if self.config.identity else nodes
-        return judge(nodes, self.graph(read, compute), situation)
+            pair = jax.vmap(pair)
+        return pair(nodes, self.graph(self.context.read(nodes, situation), compute), situation)
 
-    def judge(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float32[Array, "2 K H"]:
-        """The values of one robot whose graph is encoded."""
+    def pair(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float32[Array, "K H D2"]:
+        """Of one robot whose graph is encoded."""
         rho = self.action(nodes, z, situation)
         zeta = jnp.broadcast_to(self.context(nodes, z, situation), rho.shape)
-        both = jnp.concatenate([zeta, rho], axis=-1).astype(jnp.float32)
-        return jnp.stack([self.pre(both), self.post(both)])
+        return jnp.concatenate([zeta, rho], axis=-1).astype(jnp.float32)
 
 
-def by_phase(values: Float32[Array, "2 K H"], post: Bool[Array, ""]) -> Float32[Array, "K H"]:
-    """Eq. 14: the head of the state's phase."""
-    return jnp.where(post, values[1], values[0])
+class Critic(eqx.Module):
+    """One critic of a learner."""
+
+    @abstractmethod
+    def __call__(
+        self, nodes: Nodes, situation: Situation, post: Bool[Array, "*n"], compute: Compute = PLAIN
+    ) -> Float32[Array, "*n K H"]:
+        """Values of all actions of one robot or many; `post`: whether the team has succeeded."""
+
+    def enter_post(self: AnyCritic) -> AnyCritic:
+        """The critic when the first samples from after the team's success arrive."""
+        return self
 
 
-def begin_post_head(critic: Critic) -> Critic:
-    """The post head starts as a copy of the pre head; a real copy, so that both can be donated to an update."""
-    return eqx.tree_at(lambda c: c.post, critic, jax.tree.map(jnp.array, critic.pre))
+class PhaseCritic(Critic):
+    """One of the paper's twins: a head for each phase of a mission."""
+
+    trunk: Trunk
+    pre: ValueHead
+    post: ValueHead
+    config: Any = eqx.field(static=True)
+
+    def __init__(self, trunk: Trunk, keys: tuple[Key, Key], config: GraphSizes):
+        self.trunk, self.config = trunk, config
+        self.pre, self.post = (ValueHead(key, config.width) for key in keys)
+
+    def __call__(
+        self, nodes: Nodes, situation: Situation, post: Bool[Array, "*n"], compute: Compute = PLAIN
+    ) -> Float32[Array, "*n K H"]:
+        """Eq. 14: the values by the head of the state's phase."""
+        pair = self.trunk(nodes, situation, compute)
+        both = jnp.stack([self.pre(pair), self.post(pair)], axis=-3)
+        return jnp.where(post[..., None, None], both[..., 1, :, :], both[..., 0, :, :])
+
+    def enter_post(self) -> "PhaseCritic":
+        """The post head starts as a copy of the pre head; a real copy, so that both can be donated to an update."""
+        return eqx.tree_at(lambda critic: critic.post, self, jax.tree.map(jnp.array, self.pre))
 
 
-def polyak(target: Network, online: Network, rate: float = POLYAK_RATE) -> Network:
-    """Move a target network a little towards the one that is trained."""
+class PlainCritic(Critic):
+    """A critic with one head for both phases."""
 
-    def follow(old: Array, new: Array) -> Array:
-        return old + rate * (new - old)
+    trunk: Trunk
+    head: ValueHead
+    config: Any = eqx.field(static=True)
 
-    return jax.tree.map(follow, target, online)
+    def __init__(self, trunk: Trunk, key: Key, config: GraphSizes):
+        self.trunk, self.config = trunk, config
+        self.head = ValueHead(key, config.width)
+
+    def __call__(
+        self, nodes: Nodes, situation: Situation, post: Bool[Array, "*n"], compute: Compute = PLAIN
+    ) -> Float32[Array, "*n K H"]:
+        return self.head(self.trunk(nodes, situation, compute))
+
+
+@dataclass(frozen=True)
+class GraphCriticConfig(GraphSizes):
+    """The shape of the paper's critics."""
+
+    dual_head: bool = True
+    """False (`no-dual-head`): one head for both phases."""
+    identity: bool = False
+    """For a study: as the actor is told its number."""
+
+    def build(self, key: Key) -> PhaseCritic | PlainCritic:
+        keys = jax.random.split(key, 5)
+        context = IdentityContext(keys[1], self) if self.identity else BudgetContext(keys[1], self)
+        trunk = Trunk((keys[0], keys[1], keys[2]), self, context)
+        if self.dual_head:
+            return PhaseCritic(trunk, (keys[3], keys[4]), self)
+        return PlainCritic(trunk, keys[3], self)
+
+
+def stacked_critics(config: CriticConfig, key: Key, count: int) -> Critic:
+    """So many critics with fresh weights as one, with an axis for their number."""
+    made: Critic = eqx.filter_vmap(config.build)(jax.random.split(key)[:count])
+    return made

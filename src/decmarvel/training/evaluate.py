@@ -12,8 +12,8 @@ from jaxtyping import Array
 
 from decmarvel.core.config import Config
 from decmarvel.core.types import Key
-from decmarvel.robot.policy.actor import AnyActor
-from decmarvel.robot.policy.blocks import Compute
+from decmarvel.robot.policy.actor import Actor
+from decmarvel.robot.policy.compute import Compute
 from decmarvel.robot.policy.planner import LearnedPlanner
 from decmarvel.robot.policy.weights import Evaluation
 from decmarvel.simulation.fleet import Fleet
@@ -47,11 +47,11 @@ def heldout_worlds(config: Config, count: int) -> World:
     )
 
 
-GreedyMissions: TypeAlias = Callable[[AnyActor, World], Outcome]
+GreedyMissions: TypeAlias = Callable[[Actor, World], Outcome]
 
 
 def compile_missions(
-    config: Config, settings: EvaluationSettings, compute: Compute, actor: AnyActor, worlds: World
+    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
 ) -> GreedyMissions:
     """The missions of an evaluation, ready to fly. The arrays may be gone already; their shapes and places count."""
     actor, worlds = jax.tree.map(
@@ -63,7 +63,7 @@ def compile_missions(
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def fly_greedily(
-    config: Config, settings: EvaluationSettings, compute: Compute, actor: AnyActor, worlds: World
+    config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
 ) -> Outcome:
     """All teams on all maps, side by side: (teams, maps)."""
     planner = LearnedPlanner(actor, compute=compute.without_gradient)

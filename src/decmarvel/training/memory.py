@@ -59,7 +59,7 @@ class Sample(eqx.Module, Generic[Row]):
     following_post: Bool[Array, "n"]
 
 
-class Replay(eqx.Module, Generic[Row]):
+class Memory(eqx.Module, Generic[Row]):
     """C rows, and which of them begin a complete transition."""
 
     state: Row
@@ -90,7 +90,7 @@ class Replay(eqx.Module, Generic[Row]):
         return self.count.sum().astype(jnp.int32)
 
 
-def create(capacity: int, missions: int, robots: int, example: Row) -> Replay[Row]:
+def create(capacity: int, missions: int, robots: int, example: Row) -> Memory[Row]:
     """An empty memory for states like the example, which is that of one robot."""
     if capacity < 2 * missions * robots:
         raise TrainingError(
@@ -100,7 +100,7 @@ def create(capacity: int, missions: int, robots: int, example: Row) -> Replay[Ro
     def room(leaf: Array) -> Array:
         return jnp.zeros((capacity, *leaf.shape), leaf.dtype)
 
-    return Replay(
+    return Memory(
         state=jax.tree.map(room, example),
         action=jnp.full(capacity, -1, jnp.int8),
         reward=jnp.zeros(capacity),
@@ -116,121 +116,121 @@ def create(capacity: int, missions: int, robots: int, example: Row) -> Replay[Ro
     )
 
 
-def bytes_per_row(replay: Replay) -> float:
+def bytes_per_row(memory: Memory) -> float:
     """What one row costs, its places in the queues included."""
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(replay)) / replay.capacity
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(memory)) / memory.capacity
 
 
-def add(replay: Replay[Row], step: Step[Row]) -> Replay[Row]:
+def add(memory: Memory[Row], step: Step[Row]) -> Memory[Row]:
     """Store one step and complete the transitions of the step before. Donate the memory: it changes in place."""
-    capacity = replay.capacity
+    capacity = memory.capacity
     stored = step.exploring.reshape(-1)
-    place = (replay.head + jnp.cumsum(stored).astype(jnp.int32) - 1) % capacity
+    place = (memory.head + jnp.cumsum(stored).astype(jnp.int32) - 1) % capacity
     rows = jnp.where(stored, place, capacity + jnp.arange(len(stored), dtype=jnp.int32))  # beyond the last: dropped
-    replay = forget(replay, stored.sum().astype(jnp.int32), len(stored))
-    replay = link(replay, rows, step.begins)
+    memory = forget(memory, stored.sum().astype(jnp.int32), len(stored))
+    memory = link(memory, rows, step.begins)
 
     def put(memory: Array, values: Array) -> Array:
         values = values.reshape(len(stored), *memory.shape[1:]).astype(memory.dtype)
         return memory.at[rows].set(values, mode="drop", unique_indices=True)
 
-    return Replay(
-        state=jax.tree.map(put, replay.state, step.state),
-        action=put(replay.action, step.action),
-        reward=put(replay.reward, step.reward),
-        done=put(replay.done, step.done),
-        post=put(replay.post, jnp.broadcast_to(step.post[:, None], step.exploring.shape)),
-        following=replay.following,
-        queued=replay.queued,
-        head=(replay.head + stored.sum().astype(jnp.int32)) % capacity,
+    return Memory(
+        state=jax.tree.map(put, memory.state, step.state),
+        action=put(memory.action, step.action),
+        reward=put(memory.reward, step.reward),
+        done=put(memory.done, step.done),
+        post=put(memory.post, jnp.broadcast_to(step.post[:, None], step.exploring.shape)),
+        following=memory.following,
+        queued=memory.queued,
+        head=(memory.head + stored.sum().astype(jnp.int32)) % capacity,
         newest=jnp.where(stored, place, -1).reshape(step.exploring.shape),
-        queue=replay.queue,
-        tail=replay.tail,
-        count=replay.count,
+        queue=memory.queue,
+        tail=memory.tail,
+        count=memory.count,
     )
 
 
-def forget(replay: Replay[Row], number: Int32[Array, ""], most: int) -> Replay[Row]:
+def forget(memory: Memory[Row], number: Int32[Array, ""], most: int) -> Memory[Row]:
     """Take the oldest rows, which are about to be overwritten, out of the queues. They are the first ones there."""
     index = jnp.arange(most, dtype=jnp.int32)
-    oldest = jnp.where(index < number, (replay.head + index) % replay.capacity, replay.capacity)
-    queued = replay.queued.at[oldest].get(mode="fill", fill_value=False)
-    post = replay.post.at[oldest].get(mode="fill", fill_value=False)
+    oldest = jnp.where(index < number, (memory.head + index) % memory.capacity, memory.capacity)
+    queued = memory.queued.at[oldest].get(mode="fill", fill_value=False)
+    post = memory.post.at[oldest].get(mode="fill", fill_value=False)
     gone = jnp.stack([(queued & ~post).sum(), (queued & post).sum()]).astype(jnp.int32)
     return eqx.tree_at(
         lambda r: (r.queued, r.tail, r.count),
-        replay,
+        memory,
         (
-            replay.queued.at[oldest].set(False, mode="drop"),
-            (replay.tail + gone) % replay.capacity,
-            replay.count - gone,
+            memory.queued.at[oldest].set(False, mode="drop"),
+            (memory.tail + gone) % memory.capacity,
+            memory.count - gone,
         ),
     )
 
 
-def link(replay: Replay[Row], rows: Int32[Array, "n"], begins: Bool[Array, "E"]) -> Replay[Row]:
+def link(memory: Memory[Row], rows: Int32[Array, "n"], begins: Bool[Array, "E"]) -> Memory[Row]:
     """Lead from the rows of the step before to those of this one, and queue the transitions that are complete now.
 
     A transition needs an action, and either ends there or has a next state in the same mission.
     """
-    capacity = replay.capacity
-    before = replay.newest.reshape(-1)
-    begins = jnp.repeat(begins, replay.newest.shape[1])
-    action, done, post = replay.action[before], replay.done[before], replay.post[before]
+    capacity = memory.capacity
+    before = memory.newest.reshape(-1)
+    begins = jnp.repeat(begins, memory.newest.shape[1])
+    action, done, post = memory.action[before], memory.done[before], memory.post[before]
     complete = (before >= 0) & (action >= 0) & (done | ((rows < capacity) & ~begins))
     source = jnp.where(complete, before, capacity)
-    queue, count = replay.queue, replay.count
+    queue, count = memory.queue, memory.count
     for phase, belongs in ((PRE, complete & ~post), (POST, complete & post)):
-        place = (replay.tail[phase] + count[phase] + jnp.cumsum(belongs).astype(jnp.int32) - 1) % capacity
+        place = (memory.tail[phase] + count[phase] + jnp.cumsum(belongs).astype(jnp.int32) - 1) % capacity
         queue = queue.at[phase, jnp.where(belongs, place, capacity)].set(before, mode="drop")
         count = count.at[phase].add(belongs.sum().astype(jnp.int32))
     return eqx.tree_at(
         lambda r: (r.following, r.queued, r.queue, r.count),
-        replay,
+        memory,
         (
-            replay.following.at[source].set(jnp.where(done, before, rows), mode="drop"),
-            replay.queued.at[source].set(True, mode="drop"),
+            memory.following.at[source].set(jnp.where(done, before, rows), mode="drop"),
+            memory.queued.at[source].set(True, mode="drop"),
             queue,
             count,
         ),
     )
 
 
-def draw(replay: Replay[Row], key: Key, batch: int, post_share: float = 0.5) -> Int32[Array, "n"]:
+def draw(memory: Memory[Row], key: Key, batch: int, post_share: float = 0.5) -> Int32[Array, "n"]:
     """Rows of complete transitions, uniformly with replacement; so many of the post phase once they fill a batch."""
-    pre, post = replay.count[PRE], replay.count[POST]
+    pre, post = memory.count[PRE], memory.count[POST]
     apart = (post >= batch) & (pre > 0)
     second = jnp.arange(batch) >= batch - round(post_share * batch)
     low = jnp.where(apart & second, pre, 0)
     high = jnp.where(apart & ~second, pre, pre + post)
     number = jax.random.randint(key, (batch,), low, jnp.maximum(high, 1), jnp.int32)
     phase = (number >= pre).astype(jnp.int32)
-    place = replay.tail[phase] + number - jnp.where(phase == POST, pre, 0)
-    return replay.queue[phase, place % replay.capacity]
+    place = memory.tail[phase] + number - jnp.where(phase == POST, pre, 0)
+    return memory.queue[phase, place % memory.capacity]
 
 
-def sample(replay: Replay[Row], key: Key, batch: int, steps: int = 1, post_share: float = 0.5) -> Sample[Row]:
+def sample(memory: Memory[Row], key: Key, batch: int, steps: int = 1, post_share: float = 0.5) -> Sample[Row]:
     """Transitions as drawn, in the form they are stored in, of up to so many decisions. There must be one at least."""
-    rows = draw(replay, key, batch, post_share)
+    rows = draw(memory, key, batch, post_share)
 
     def follow(
         carry: tuple[Int32[Array, "n"], Bool[Array, "n"], Bool[Array, "n"]], _: None
     ) -> tuple[tuple[Int32[Array, "n"], Bool[Array, "n"], Bool[Array, "n"]], tuple[Array, Array]]:
         row, going, done = carry
-        going = going & ~done & replay.queued[row]
-        earned = jnp.where(going, replay.reward[row], 0.0)
-        done = done | (going & replay.done[row])
-        return (jnp.where(going, replay.following[row], row), going, done), (earned, going)
+        going = going & ~done & memory.queued[row]
+        earned = jnp.where(going, memory.reward[row], 0.0)
+        done = done | (going & memory.done[row])
+        return (jnp.where(going, memory.following[row], row), going, done), (earned, going)
 
     every = jnp.ones(batch, bool)
     (last, _, done), (rewards, counted) = jax.lax.scan(follow, (rows, every, ~every), None, length=steps)
     return Sample(
-        state=jax.tree.map(lambda leaf: leaf[rows], replay.state),
-        action=replay.action[rows].astype(jnp.int32),
+        state=jax.tree.map(lambda leaf: leaf[rows], memory.state),
+        action=memory.action[rows].astype(jnp.int32),
         reward=rewards.T,
         steps=counted.sum(axis=0).astype(jnp.int32),
         done=done,
-        post=replay.post[rows],
-        following=jax.tree.map(lambda leaf: leaf[last], replay.state),
-        following_post=replay.post[last],
+        post=memory.post[rows],
+        following=jax.tree.map(lambda leaf: leaf[last], memory.state),
+        following_post=memory.post[last],
     )

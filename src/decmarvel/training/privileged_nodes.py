@@ -1,7 +1,6 @@
 """The critic's nodes: the whole building with what the team has seen of it. Never imported by what runs on a robot."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
@@ -77,7 +76,6 @@ def privileged_nodes(
         features=jnp.where(mask[:, None], jnp.concatenate(columns, axis=-1), 0.0),
         histogram=of_robot(own.histogram),
         edges=truth.edges,
-        ways=jax.tree.map(of_robot, own.ways),
     )
 
 

@@ -1,8 +1,12 @@
-"""What a robot's decision was worth, term by term. Looks at the merged belief: training only."""
+"""What a robot's decision was worth, term by term. Looks at the merged belief: training only.
 
-from dataclasses import dataclass, fields
+Each method has a reward of its own (`training.methods`); what they share is here.
+"""
 
-import equinox as eqx
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TypeAlias
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,70 +14,48 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from decmarvel.core.angles import direction_bins, direction_hundredths, heading_bin
 from decmarvel.core.config import FREE_MARGIN_CELLS, Config
-from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, slot_of
-from decmarvel.core.types import EXPLORING, FREE, UNKNOWN, Proposal, Scalar, Site
+from decmarvel.core.lattice import SLOT_OFFSETS, slot_of
+from decmarvel.core.types import EXPLORING, FREE, Scalar, Site
 from decmarvel.core.visibility import line_of_sight
 from decmarvel.core.windows import cut
-from decmarvel.robot.guard import intend
+from decmarvel.robot.guard import must_turn_back
 from decmarvel.robot.observation import trail_evidence
 from decmarvel.robot.sight import frontiers, thin, utility_layout
 from decmarvel.simulation.environment import fail, views
 from decmarvel.simulation.team_map import merge
 from decmarvel.simulation.types import Move, State
 
+Terms: TypeAlias = dict[str, Float32[Array, "*batch N"]]
+"""Named parts of a reward with their signs, robot by robot."""
+
 
 @dataclass(frozen=True)
-class RewardSettings:
-    """What the terms weigh: as in the paper."""
+class Reward(ABC):
+    """What the terms of one method weigh."""
 
-    frontiers: float = 26.0
-    """So many frontiers in view are worth 1."""
-    fov: float = 1.0
-    """Of those in the robot's own map, and next of those in the merged one."""
-    merged: float = 1.0
-    align: float = 0.1
-    """Small, so that it cannot outweigh sensing."""
-    trail: float = 0.15
-    repeat: float = 0.05
-    own_share: float = 0.5
-    low_gain: float = 0.05
-    """A waypoint with `own_share * fov + merged` below this adds to the count of repeated low gains."""
-    team: float = 5.0
-    individual: float = 2.5
-    removed: float = 0.0
-    """For each frontier of the merged belief that is none any more. This and the next: for the predecessor."""
-    step: float = 0.0
-    """For each decision."""
-    hurry: float = 0.0
-    """For each spacing of the lattice that a robot flies until the team succeeds. This and the next: in no paper."""
-    covered: float = 0.0
-    """For each 100 free cells that a robot sees before anybody else."""
+    @abstractmethod
+    def of_explorers(
+        self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
+    ) -> tuple[Terms, Int32[Array, "N"]]:
+        """The terms of a decision, meaningful for robots that explore; and the count of low gains after it."""
 
-    @property
-    def looks(self) -> bool:
-        """Whether it matters what is in view of a waypoint."""
-        return any((self.fov, self.merged, self.repeat))
+    def __call__(
+        self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
+    ) -> tuple[Terms, Int32[Array, "N"]]:
+        """The terms for each robot of what was decided `before`; zero for robots that do not explore.
+
+        `low_gains` is q of Eq. 7, the number of waypoints with little to see in a row; zero at take-off, handed on from
+        decision to decision.
+        """
+        terms, low_gains = self.of_explorers(config, before, move, after, low_gains)
+        exploring = move.mode == EXPLORING
+        return {name: jnp.where(exploring, term, 0.0) for name, term in terms.items()}, low_gains
 
 
-class RewardTerms(eqx.Module):
-    """The terms of Eq. 7 with their signs, two of the predecessor, two of ours; zero for robots that do not explore."""
-
-    fov: Float32[Array, "*batch N"]
-    merged: Float32[Array, "*batch N"]
-    align: Float32[Array, "*batch N"]
-    trail: Float32[Array, "*batch N"]
-    repeat: Float32[Array, "*batch N"]
-    team: Float32[Array, "*batch N"]
-    individual: Float32[Array, "*batch N"]
-    removed: Float32[Array, "*batch N"]
-    step: Float32[Array, "*batch N"]
-    hurry: Float32[Array, "*batch N"]
-    covered: Float32[Array, "*batch N"]
-
-    @property
-    def total(self) -> Float32[Array, "*batch N"]:
-        """Eq. 7."""
-        return sum((getattr(self, term.name) for term in fields(self)[1:]), self.fov)
+def total_reward(terms: Terms) -> Float32[Array, "*batch N"]:
+    """The sum of all terms."""
+    first, *rest = terms.values()
+    return sum(rest, first)
 
 
 def frontiers_in_view(
@@ -115,24 +97,8 @@ def alignment(site: Site, target: Site, heading: Scalar) -> Float32[Array, ""]:
     return jnp.where((target == site).all(), 0.0, jnp.cos(away * (np.pi / 18000)))
 
 
-def reward(
-    config: Config, settings: RewardSettings, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
-) -> tuple[RewardTerms, Int32[Array, "N"]]:
-    """Eq. 7 for each robot of a mission: what was decided `before`, and the coverage that it led to.
-
-    `low_gains` is q, the number of waypoints with little to see in a row; zero at take-off, handed on from decision to
-    decision.
-    """
-    robots, exploring = before.robots, move.mode == EXPLORING
-    counts = jnp.zeros((len(exploring), 2))
-    if settings.looks:
-        counts = gains(config, before, move).astype(jnp.float32) / settings.frontiers
-    fov, merged = counts[:, 0], counts[:, 1]
-    low = settings.own_share * fov + merged < settings.low_gain
-    low_gains = jnp.where(exploring & low, low_gains + 1, 0)
-    trail = jax.vmap(
-        lambda sightings, graph, target: trail_evidence(config, sightings, graph.node)[target[0], target[1]]
-    )(robots.sightings, robots.graph, move.target)
+def crossings(before: State, after: State) -> tuple[Bool[Array, "N"], Bool[Array, ""]]:
+    """Which robots, and whether the team, reached 99% with this decision."""
     own, team = (
         (was < 0) & (now >= 0)
         for was, now in (
@@ -140,36 +106,19 @@ def reward(
             (before.progress.metres_to_success_mm, after.progress.metres_to_success_mm),
         )
     )
-    flown = (after.robots.travelled_mm - robots.travelled_mm).astype(jnp.float32) / config.spacing_mm
-    terms = RewardTerms(
-        fov=settings.fov * fov,
-        merged=settings.merged * merged,
-        align=settings.align * jax.vmap(alignment)(robots.site, move.target, move.heading),
-        trail=-settings.trail * trail,
-        repeat=-settings.repeat * jnp.maximum(low_gains - 1, 0).astype(jnp.float32),
-        team=jnp.broadcast_to(jnp.where(team, settings.team, 0.0), fov.shape),
-        individual=jnp.where(own, settings.individual, 0.0),
-        removed=jnp.broadcast_to(settings.removed * removed_frontiers(before, after), fov.shape)
-        if settings.removed
-        else jnp.zeros_like(fov),
-        step=jnp.full_like(fov, settings.step),
-        hurry=settings.hurry * jnp.where(before.progress.metres_to_success_mm < 0, flown, 0.0),
-        covered=settings.covered / 100 * newly_covered(before, after) if settings.covered else jnp.zeros_like(fov),
-    )
-    return jax.tree.map(lambda term: jnp.where(exploring, term, 0.0), terms), low_gains
+    return own, team
 
 
-def removed_frontiers(before: State, after: State) -> Float32[Array, ""]:
-    """Thinned frontiers of the merged belief that a decision has resolved."""
-    corner = jnp.zeros(2, jnp.int32)
-    was, is_ = (thin(frontiers(merge(state.robots.belief)), corner) for state in (before, after))
-    return (was & ~is_).sum().astype(jnp.float32)
+def trails(config: Config, state: State, move: Move) -> Float32[Array, "N"]:
+    """m_v of Eq. 5 at each robot's waypoint."""
+    return jax.vmap(
+        lambda sightings, graph, target: trail_evidence(config, sightings, graph.node)[target[0], target[1]]
+    )(state.robots.sightings, state.robots.graph, move.target)
 
 
-def newly_covered(before: State, after: State) -> Float32[Array, "N"]:
-    """Free cells that each robot knows after a decision, and nobody knew before."""
-    unknown = merge(before.robots.belief) == UNKNOWN
-    return ((after.robots.belief == FREE) & unknown[None]).sum(axis=(1, 2)).astype(jnp.float32)
+def alignments(state: State, move: Move) -> Float32[Array, "N"]:
+    """The cosine between camera and motion of each robot."""
+    return jax.vmap(alignment)(state.robots.site, move.target, move.heading)
 
 
 def explores_on(config: Config, state: State) -> Bool[Array, "N"]:
@@ -177,10 +126,6 @@ def explores_on(config: Config, state: State) -> Bool[Array, "N"]:
 
     A transition into a state where this is false ends there.
     """
-    robots = fail(state.robots, state.step)
-    shape = (len(robots.mode), SLOTS, config.headings_per_node)
-    anything = Proposal(jnp.zeros(shape), jnp.zeros(shape, jnp.int32), jnp.zeros(shape[0], jnp.int32))
-    intents = jax.vmap(lambda mode, waits, view, proposal: intend(config, mode, waits, view, proposal))(
-        robots.mode, robots.waits, views(config, state), anything
-    )
-    return intents.mode == EXPLORING
+    robots = fail(state)
+    turns_back = jax.vmap(lambda waits, view: must_turn_back(config, waits, view))(robots.waits, views(config, state))
+    return (robots.mode == EXPLORING) & ~turns_back

@@ -18,12 +18,14 @@ from decmarvel import __version__
 from decmarvel.core.config import Config
 from decmarvel.core.errors import TrainingError
 from decmarvel.core.files import clean_up
-from decmarvel.robot.policy.blocks import Compute
-from decmarvel.robot.policy.weights import Card, digest
+from decmarvel.robot.policy.compute import Compute
+from decmarvel.robot.policy.weights import Card, known_fingerprint
 from decmarvel.training.checkpoint import CheckpointError, load_state, read_about, save_state
-from decmarvel.training.collect import Maps
 from decmarvel.training.evaluate import EvaluationSettings, GreedyMissions, compile_missions, evaluate
-from decmarvel.training.loop import Round, Training, TrainSettings, play_round, prepare, put_in_place
+from decmarvel.training.loop import Round, play_round
+from decmarvel.training.maps import Maps
+from decmarvel.training.settings import TrainSettings
+from decmarvel.training.state import Training, prepare, put_in_place
 from decmarvel.training.warm_start import load_learner, save_networks
 from decmarvel.worlds.world import World
 
@@ -72,7 +74,7 @@ def figures_of(reports: list[Round], seconds: float, batch: int) -> dict[str, fl
     total = jax.tree.map(lambda *leaves: np.sum(leaves, axis=0), *(report.gathered for report in reports))
     decisions, finished = max(1, int(total.decisions)), max(1, int(total.finished))
     learned = [report for report in reports if report.learned]
-    figures = {f"reward/{name}": float(getattr(total.terms, name)) / decisions for name in vars(total.terms)}
+    figures = {f"reward/{name}": float(term) / decisions for name, term in total.terms.items()}
     if total.finished:
         figures |= {
             "episode/success": float(total.success) / finished,
@@ -142,7 +144,7 @@ class TrainingRun:
             "settings": json.loads(json.dumps(dataclasses.asdict(settings))),
             "seed": seed,
             "devices": jax.device_count(),
-            "parent": digest(parent) if parent else "",
+            "parent": known_fingerprint(parent) if parent else "",
         }
         training = self._resumed() if resume else self._begun()
         self.maps, self.training = put_in_place(maps, training)
@@ -154,7 +156,7 @@ class TrainingRun:
     def _compiled_beside(self) -> Future[GreedyMissions]:
         """The evaluation is compiled in a thread, while the first round is: each takes a minute or two on a GPU."""
         pool = ThreadPoolExecutor(1)
-        actor = self.training.learner.steady
+        actor = self.training.learner.published
         missions = pool.submit(compile_missions, self.config, self.run.evaluation, self.compute, actor, self.worlds)
         pool.shutdown(wait=False)
         return missions
@@ -164,7 +166,7 @@ class TrainingRun:
         training: Training = begin(self.config, self.settings, self.maps, jax.random.key(self.seed), jax.device_count())
         if self.parent is None:
             return training
-        learner = load_learner(self.settings.sac, self.settings.network, self.parent)
+        learner = load_learner(self.settings, self.parent)
         return eqx.tree_at(lambda t: t.learner, training, learner)
 
     def _resumed(self) -> Training:
@@ -205,29 +207,30 @@ class TrainingRun:
 
     def note(self, reports: list[Round], seconds: float) -> None:
         """Write down some rounds."""
-        self.latest.update(figures_of(reports, seconds, self.settings.sac.batch))
+        self.latest.update(figures_of(reports, seconds, self.settings.algorithm.batch))
         self.log.write(self.account.decisions, self.latest | {"seconds": self.seconds})
 
     def judge(self) -> None:
         """Evaluate the policy as it is, and keep its weights: the last, and the best if they are."""
         learner = self.training.learner
-        cards, figures = evaluate(self.run.evaluation, self._missions.result()(learner.steady, self.worlds))
+        cards, figures = evaluate(self.run.evaluation, self._missions.result()(learner.published, self.worlds))
         self.latest.update(figures)
         self.log.write(self.account.decisions, figures | {"seconds": self.seconds})
         metres = float(np.mean([value for name, value in figures.items() if "penalised" in name]))
         card = Card(
             kind="actor",
-            network=self.settings.network,
+            planner=learner.actor.name,
+            network=self.settings.actor,
             seed=self.seed,
             wall_time_s=round(self.seconds, 1),
             evaluation=cards,
             command=self.command,
             parent=self._about["parent"],
         )
-        save_networks(self.folder / "last.safetensors", learner, card)
+        save_networks(self.folder / "last.safetensors", self.settings, learner, card)
         if metres < self.account.best:
             self.account.best = metres
-            save_networks(self.folder / "best.safetensors", learner, card)
+            save_networks(self.folder / "best.safetensors", self.settings, learner, card)
 
     def keep(self) -> None:
         """Save the state, so that the run can go on from here."""

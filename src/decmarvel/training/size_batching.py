@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from decmarvel.robot.policy.nodes import Nodes, cut
+from decmarvel.robot.policy.nodes import Nodes, shrink
 
 Sums = TypeVar("Sums")
 Rows = TypeVar("Rows")
@@ -36,7 +36,7 @@ def in_groups(
         return leaf[order].reshape(batch // group, group, *leaf.shape[1:])
 
     branches = [
-        lambda nodes, *rest, bucket=bucket: function(tuple(cut(each, bucket) for each in nodes), *rest)
+        lambda nodes, *rest, bucket=bucket: function(tuple(shrink(each, bucket) for each in nodes), *rest)
         for bucket in sizes
     ]
 

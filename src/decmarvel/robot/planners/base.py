@@ -18,9 +18,7 @@ class Planner(eqx.Module):
     """Reads one robot's own view, scores its candidates. Pure, so that it can be jitted and mapped over robots."""
 
     communicates: ClassVar[bool] = False
-    """Whether the planner needs a radio. Marked wherever its results are shown."""
-    shares_maps: ClassVar[bool] = False
-    """Whether the simulator merges the robots' maps after every decision."""
+    """Whether the planner needs a radio: its robots share one map. Marked wherever its results are shown."""
     weighs: ClassVar[int] = 0
     """Of so many candidates recordings keep the probability; not 0 only if the scores are log-probabilities."""
 

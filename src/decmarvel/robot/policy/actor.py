@@ -1,33 +1,19 @@
-"""The policy: from what one robot knows to a probability for each waypoint and heading."""
+"""The contract of every learned actor: what it reads of a robot's view, and what it makes of it."""
 
+from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32
+from jaxtyping import Array, Bool, Float32
 
 from decmarvel.core.config import Config
 from decmarvel.core.types import Key, LocalView
-from decmarvel.robot.policy.blocks import (
-    IDENTITY_FEATURES,
-    PLAIN,
-    ActionEncoder,
-    Compute,
-    Context,
-    CrossAttention,
-    Fusion,
-    GraphEncoder,
-    NetworkConfig,
-    TokenEncoder,
-    with_bearings,
-)
-from decmarvel.robot.policy.layers import Linear
-from decmarvel.robot.policy.nodes import Nodes, Situation, places, rows_at
-from decmarvel.robot.policy.options import Adviser
-from decmarvel.robot.policy.scorer import Trust, before_learning
+from decmarvel.robot.observation import observe
+from decmarvel.robot.policy.compute import PLAIN, Compute
+from decmarvel.robot.policy.nodes import Nodes, Situation, bucket_for, compact, situation_of
 
 Decide: TypeAlias = Callable[..., Float32[Array, "*n K H"]]
 
@@ -35,28 +21,56 @@ IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
 
 
-class Pointer(eqx.Module):
-    """How well each action fits the context."""
+class ActorConfig(Protocol):
+    """The sizes of one kind of actor: a frozen dataclass, which is on the card of the actor's weights."""
 
-    query: Linear
-    key: Linear
-    clip: float = eqx.field(static=True)
+    @property
+    def bins(self) -> int: ...
 
-    def __init__(self, key: Key, config: NetworkConfig):
-        key_query, key_key = jax.random.split(key)
-        self.query = Linear(key_query, config.width, config.width, bias=False)
-        self.key = Linear(key_key, config.width, config.width, bias=False)
-        self.clip = config.clip
+    @property
+    def window(self) -> int: ...
 
-    def __call__(
-        self, zeta: Float[Array, "D"], rho: Float[Array, "K H D"], mask: Bool[Array, "K H"]
-    ) -> Float32[Array, "K H"]:
-        """Eq. 12: masked log-probabilities. In float32 whatever the rest is computed in."""
-        zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
-        logits = self.key(rho) @ self.query(zeta) / len(zeta) ** 0.5
-        if self.clip:
-            logits = self.clip * jnp.tanh(logits)
-        return masked_log_softmax(logits, mask)
+    @property
+    def max_budget_m(self) -> float:
+        """The unit of the budget features (Eq. 6) that it was trained with."""
+        ...
+
+    def build(self, key: Key) -> "Actor":
+        """An actor of these sizes with fresh weights."""
+        ...
+
+
+class Actor(eqx.Module):
+    """A policy of one robot. It reads this robot's own nodes and situation, nothing else."""
+
+    name: ClassVar[str]
+    """Of the planner that flies it."""
+    config: eqx.AbstractVar[ActorConfig]
+
+    @abstractmethod
+    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
+        """Eq. 1: the log-probability of each action, of one robot or many."""
+
+    def places(self, sites: int) -> int:
+        """Places for nodes with which it flies over a lattice with so many sites a side."""
+        return bucket_for(sites)
+
+    def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
+        """What it reads of one robot's view, the nodes in so many places."""
+        observation = observe(config, view)
+        return compact(observation, places), situation_of(observation)
+
+    def has_goal(self, situation: Situation) -> Bool[Array, ""]:
+        """Whether there is anything left to do for one robot; without a goal it returns home."""
+        return jnp.array(True)
+
+    def check(self, config: Config) -> None:
+        """Raise a ValueError if it was made for another camera or budget than this configuration's."""
+        names = ("heading_bins", "window_bins", "max_budget_m")
+        wanted = (config.heading_bins, config.window_bins, config.max_budget_m)
+        made_for = (self.config.bins, self.config.window, self.config.max_budget_m)
+        if wanted != made_for:
+            raise ValueError(f"this actor was made for ({', '.join(names)}) = {made_for}, not {wanted}")
 
 
 def masked_log_softmax(logits: Float32[Array, "K H"], mask: Bool[Array, "K H"]) -> Float32[Array, "K H"]:
@@ -70,98 +84,3 @@ def of_all(decide: Decide, situation: Situation) -> Decide:
     for _ in range(situation.team_size.ndim):
         decide = jax.vmap(decide)
     return decide
-
-
-class Actor(eqx.Module):
-    """The decentralised actor. It reads one robot's own nodes and situation, nothing else."""
-
-    graph: GraphEncoder
-    tokens: TokenEncoder | None
-    fusion: Fusion | None
-    context: Context
-    action: ActionEncoder
-    cross: CrossAttention | None
-    pointer: Pointer
-    config: NetworkConfig = eqx.field(static=True)
-
-    def __init__(self, key: Key, config: NetworkConfig):
-        keys = jax.random.split(key, 7)
-        self.graph = GraphEncoder(keys[0], config, IDENTITY_FEATURES * config.identity)
-        self.tokens = TokenEncoder(keys[1], config) if config.trajectories else None
-        self.fusion = Fusion(keys[2], config) if config.trajectories else None
-        self.context = Context(keys[3], config)
-        self.action = ActionEncoder(keys[4], config)
-        self.cross = CrossAttention(keys[5], config) if config.trajectories else None
-        self.pointer = Pointer(keys[6], config)
-        self.config = config
-
-    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
-        """Eq. 1: the log-probability of each action, of one robot or many."""
-        decide = of_all(partial(self.decide, compute=compute), situation)
-        read = with_bearings(nodes, situation) if self.config.identity else nodes
-        return decide(nodes, self.graph(read, compute), situation)
-
-    def decide(
-        self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN
-    ) -> Float32[Array, "K H"]:
-        """The policy of one robot whose graph is encoded."""
-        rho = self.action(nodes, z, situation)
-        if self.cross is not None:
-            tokens, seen = self.fused_tokens(nodes, z, situation, compute), situation.token_mask.reshape(-1)
-            looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
-            rho = looked.reshape(rho.shape)
-        zeta = self.context(nodes, z, situation)
-        return self.pointer(zeta, rho, situation.action_mask)
-
-    def fused_tokens(
-        self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN
-    ) -> Float[Array, "N L D"]:
-        """What was seen of the teammates (Eq. 9), with the nodes where it was (Eq. 11)."""
-        assert self.tokens is not None
-        assert self.fusion is not None
-        tau = self.tokens(situation.tokens, situation.token_mask, compute)
-        return self.fusion(tau, rows_at(z, places(nodes, situation.token_site)))
-
-
-class OptionActor(eqx.Module):
-    """An actor that does nothing but weigh the options of its adviser: no graph is encoded. Not in the paper."""
-
-    adviser: Adviser
-    trust: Trust
-    config: NetworkConfig = eqx.field(static=True)
-
-    def __init__(self, key: Key, config: NetworkConfig):
-        key_adviser, key_trust = jax.random.split(key)
-        self.adviser, self.trust, self.config = Adviser(key_adviser), Trust(key_trust), config
-
-    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
-        """The log-probability of each action, of one robot or many."""
-        return of_all(self.decide, situation)(nodes, situation)
-
-    def decide(self, nodes: Nodes, situation: Situation) -> Float32[Array, "K H"]:
-        """The policy of one robot. Without any option all valid actions are alike."""
-        logits = self.trust(nodes, situation, self.adviser.chances(nodes, situation))
-        return masked_log_softmax(logits, situation.action_mask)
-
-    def first_policy(self, situation: Situation) -> Float32[Array, "*n K H"]:
-        """What it would do had it learned nothing, of one robot or many."""
-
-        def decide(situation: Situation) -> Float32[Array, "K H"]:
-            return masked_log_softmax(before_learning(situation), situation.action_mask)
-
-        return of_all(decide, situation)(situation)
-
-
-AnyActor: TypeAlias = Actor | OptionActor
-
-
-def new_actor(key: Key, config: NetworkConfig) -> AnyActor:
-    """With fresh weights."""
-    return OptionActor(key, config) if config.advice else Actor(key, config)
-
-
-def advised(actor: AnyActor, config: Config, view: LocalView, nodes: Nodes, situation: Situation) -> Situation:
-    """The situation of one robot with advice, if its actor has an adviser."""
-    if not isinstance(actor, OptionActor):
-        return situation
-    return eqx.tree_at(lambda s: s.advice, situation, actor.adviser(config, view, nodes, situation))

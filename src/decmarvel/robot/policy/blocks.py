@@ -1,10 +1,9 @@
-"""The blocks that actor and critics are made of. Encoders take one graph or many; the rest is written for one robot.
+"""The blocks that actors and critics are made of. Encoders take one graph or many; the rest is written for one robot.
 
 M: places. D: width. A: actions. C: tokens.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -14,29 +13,21 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
 from decmarvel.core.errors import TrainingError
 from decmarvel.core.types import Key
-from decmarvel.robot.observation import NOTHING_CM
+from decmarvel.robot.observation import Feature
+from decmarvel.robot.policy.compute import PLAIN, Compute
 from decmarvel.robot.policy.kernels import fits, near
 from decmarvel.robot.policy.layers import Attention, EncoderLayer, LayerNorm, Linear, product, relu, stacked, through
-from decmarvel.robot.policy.nodes import (
-    NODE_FEATURES,
-    Nodes,
-    Situation,
-    attention_mask,
-    candidate_sites,
-    places,
-    rows_at,
-)
+from decmarvel.robot.policy.nodes import Nodes, Situation, attention_mask, candidate_sites, places, rows_at
 
 HISTOGRAM_SCALE = 8.0
 TOKEN_FEATURES = 5
-BUDGET_FEATURES = 4
-IDENTITY_FEATURES = 2
-"""Of a node, with the extension `identity`."""
+PAPER_COLUMNS = tuple(range(len(Feature)))
+"""All features of Eq. 5."""
 
 
 @dataclass(frozen=True)
-class NetworkConfig:
-    """The shape of actor and critics. The defaults are the paper's."""
+class GraphSizes:
+    """The shape of a network that encodes a graph. The defaults are the paper's."""
 
     width: int = 128
     heads: int = 4
@@ -47,59 +38,27 @@ class NetworkConfig:
     bins: int = 36
     window: int = 13
     """Width in bins of that convolution, and of a camera's view in the action embedding."""
-    token_width: int = 64
-    token_layers: int = 2
-    token_feed: int = 256
     heading_width: int = 32
-    identity: bool = False
-    """An extension: the robot also reads its own number, the size of its team, and which nodes lie its way."""
-    advice: bool = False
-    """An extension: the actor is told what a frontier planner would consider, weighs it, and reads no graph."""
-    features: int = NODE_FEATURES
-    """So many of a node's features are read, the first ones of Eq. 5. This and the next five: for the predecessor."""
-    gated: bool = True
-    budget: bool = True
-    """Whether the robot knows its budget."""
-    trajectories: bool = True
-    """Whether it knows where it saw its teammates before."""
-    clip: float = 0.0
-    """Logits are this times a hyperbolic tangent; 0: they are what they are."""
-    decoder: bool = False
-    """Whether the robot's own node looks at all others before it points."""
 
     def __post_init__(self) -> None:
-        if self.width % self.heads or self.token_width % self.heads or self.token_width % 2 or self.window % 2 == 0:
-            raise TrainingError("network: heads must divide the widths, token_width must be even and window odd")
-        if self.gated and self.width < self.heads**2:
+        if self.width % self.heads or self.window % 2 == 0:
+            raise TrainingError("network: heads must divide the width, and the window must be odd")
+        if self.width < self.heads**2:
             raise TrainingError("network: a head must be as wide as there are heads, to have room for their gates")
 
 
 @dataclass(frozen=True)
-class Compute:
-    """How to compute: no part of a network, and no part of its weights."""
+class TokenSizes(GraphSizes):
+    """The same with an encoder of sightings."""
 
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    kernel: Literal["xla", "pallas"] = "xla"
-    """Of graph attention. Ours in Pallas is for NVIDIA GPUs and buckets that are multiples of 64."""
-    in_a_row: bool = False
-    """Gradients through layers written out one after the other: quicker, but longer to compile than a loop."""
-    actor_buckets: tuple[int, ...] = ()
-    """Places that a group of graphs may be cut to, if they are enough for the largest of the group."""
-    critic_buckets: tuple[int, ...] = ()
-    group: int = 256
-    """Graphs of a batch that are computed together, in the order of their size."""
-    critic_group: int = 256
-    """The same for critics, whose graphs differ less: whole buildings."""
-    axis: str | None = None
-    """Of the devices that learn together, inside a program for all of them."""
+    token_width: int = 64
+    token_layers: int = 2
+    token_feed: int = 256
 
-    @property
-    def without_gradient(self) -> "Compute":
-        """For what needs none: nothing is kept on the way, so a loop is as quick."""
-        return replace(self, in_a_row=False)
-
-
-PLAIN = Compute()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.token_width % self.heads or self.token_width % 2:
+            raise TrainingError("network: heads must divide token_width, which must be even")
 
 
 class FrontierEncoder(eqx.Module):
@@ -109,12 +68,12 @@ class FrontierEncoder(eqx.Module):
     bias: Float32[Array, "channels"]
     output: Linear
 
-    def __init__(self, key: Key, config: NetworkConfig):
+    def __init__(self, key: Key, sizes: GraphSizes):
         key_kernel, key_output = jax.random.split(key)
-        first = Linear(key_kernel, config.window, config.channels)
+        first = Linear(key_kernel, sizes.window, sizes.channels)
         assert first.bias is not None
         self.kernel, self.bias = first.weight, first.bias
-        self.output = Linear(key_output, config.channels * config.bins, config.width)
+        self.output = Linear(key_output, sizes.channels * sizes.bins, sizes.width)
 
     def __call__(self, histogram: UInt8[Array, "*n M B"], dtype: str) -> Float[Array, "*n M D"]:
         """The convolution is one product with a circulant matrix: far quicker than thousands of tiny convolutions."""
@@ -140,18 +99,16 @@ class GraphEncoder(eqx.Module):
     columns: tuple[int, ...] = eqx.field(static=True)
     """Of the nodes' features, those that are read."""
 
-    def __init__(self, key: Key, config: NetworkConfig, more_features: int = 0):
+    def __init__(self, key: Key, sizes: GraphSizes, columns: tuple[int, ...] = PAPER_COLUMNS, gated: bool = True):
         key_embed, key_layers, key_frontier, key_join = jax.random.split(key, 4)
-        self.columns = (*range(config.features), *range(NODE_FEATURES, NODE_FEATURES + more_features))
-        self.embed = Linear(key_embed, len(self.columns), config.width)
+        self.columns = columns
+        self.embed = Linear(key_embed, len(columns), sizes.width)
         self.layers = stacked(
-            key_layers,
-            config.layers,
-            lambda key: EncoderLayer(key, config.width, config.heads, config.feed, config.gated),
+            key_layers, sizes.layers, lambda key: EncoderLayer(key, sizes.width, sizes.heads, sizes.feed, gated)
         )
-        self.norm = LayerNorm(config.width)
-        self.frontier = FrontierEncoder(key_frontier, config)
-        self.join = Linear(key_join, 2 * config.width, config.width)
+        self.norm = LayerNorm(sizes.width)
+        self.frontier = FrontierEncoder(key_frontier, sizes)
+        self.join = Linear(key_join, 2 * sizes.width, sizes.width)
 
     def __call__(self, nodes: Nodes, compute: Compute = PLAIN) -> Float[Array, "*n M D"]:
         """Gated graph attention (Eq. 10) joined with the frontiers' directions; zero at places without a node.
@@ -186,15 +143,15 @@ class TokenEncoder(eqx.Module):
     layers: EncoderLayer
     norm: LayerNorm
 
-    def __init__(self, key: Key, config: NetworkConfig):
+    def __init__(self, key: Key, sizes: TokenSizes):
         key_embed, key_layers = jax.random.split(key)
-        self.embed = Linear(key_embed, TOKEN_FEATURES, config.token_width)
+        self.embed = Linear(key_embed, TOKEN_FEATURES, sizes.token_width)
         self.layers = stacked(
             key_layers,
-            config.token_layers,
-            lambda key: EncoderLayer(key, config.token_width, config.heads, config.token_feed, gated=False),
+            sizes.token_layers,
+            lambda key: EncoderLayer(key, sizes.token_width, sizes.heads, sizes.token_feed, gated=False),
         )
-        self.norm = LayerNorm(config.token_width)
+        self.norm = LayerNorm(sizes.token_width)
 
     def __call__(
         self, tokens: Float32[Array, "N L 5"], seen: Bool[Array, "N L"], compute: Compute = PLAIN
@@ -214,11 +171,11 @@ class Fusion(eqx.Module):
     node: Linear
     join: Linear
 
-    def __init__(self, key: Key, config: NetworkConfig):
+    def __init__(self, key: Key, sizes: TokenSizes):
         key_token, key_node, key_join = jax.random.split(key, 3)
-        self.token = Linear(key_token, config.token_width, config.token_width)
-        self.node = Linear(key_node, config.width, config.token_width)
-        self.join = Linear(key_join, 2 * config.token_width, config.width)
+        self.token = Linear(key_token, sizes.token_width, sizes.token_width)
+        self.node = Linear(key_node, sizes.width, sizes.token_width)
+        self.join = Linear(key_join, 2 * sizes.token_width, sizes.width)
 
     def __call__(self, tau: Float[Array, "*n T"], z: Float[Array, "*n D"]) -> Float[Array, "*n D"]:
         """Eq. 11."""
@@ -231,65 +188,15 @@ class CrossAttention(eqx.Module):
     norm: LayerNorm
     attention: Attention
 
-    def __init__(self, key: Key, config: NetworkConfig):
-        self.norm = LayerNorm(config.width)
-        self.attention = Attention(key, config.width, config.heads, gated=False)
+    def __init__(self, key: Key, sizes: GraphSizes):
+        self.norm = LayerNorm(sizes.width)
+        self.attention = Attention(key, sizes.width, sizes.heads, gated=False)
 
     def __call__(
         self, rho: Float[Array, "A D"], tokens: Float[Array, "C D"], seen: Bool[Array, "C"]
     ) -> Float[Array, "A D"]:
         mask = jnp.broadcast_to(seen[None], (rho.shape[0], seen.shape[0]))
         return rho + self.attention(self.norm(rho), tokens, mask)
-
-
-class Context(eqx.Module):
-    """Where the robot is and what it can still afford."""
-
-    budget: Linear | None
-    join: Linear
-    decoder: CrossAttention | None
-    identity: bool = eqx.field(static=True)
-
-    def __init__(self, key: Key, config: NetworkConfig):
-        key_budget, key_join, key_decoder = jax.random.split(key, 3)
-        into = BUDGET_FEATURES * config.budget + 3 * config.identity
-        self.budget = Linear(key_budget, into, config.width) if into else None
-        self.join = Linear(key_join, (2 if into else 1) * config.width, config.width)
-        self.decoder = CrossAttention(key_decoder, config) if config.decoder else None
-        self.identity = config.identity
-
-    def __call__(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float[Array, "D"]:
-        here = rows_at(z, places(nodes, situation.site))
-        if self.decoder is not None:
-            here = self.decoder(here[None], z, nodes.mask)[0]
-        if self.budget is None:
-            return self.join(here)
-        known = jnp.concatenate([situation.budget, identity(situation)]) if self.identity else situation.budget
-        known = known[len(known) - self.budget.weight.shape[1] :]  # without the budget, the identity alone
-        return self.join(jnp.concatenate([here, self.budget(known.astype(z.dtype))]))
-
-
-def identity(situation: Situation) -> Float32[Array, "*n 3"]:
-    """What a robot knows of itself before take-off: its number, as an angle, and the size of its team."""
-    share = 1 / jnp.maximum(situation.team_size, 1).astype(jnp.float32)
-    angle = 2 * np.pi * situation.number.astype(jnp.float32) * share
-    return jnp.stack([jnp.cos(angle), jnp.sin(angle), share], axis=-1)
-
-
-def with_bearings(nodes: Nodes, situation: Situation) -> Nodes:
-    """Two more features: the bearing of a node from the base, relative to the robot's own angle, as a unit vector."""
-    away = (nodes.site - situation.base[..., None, :]).astype(jnp.float32)
-    length = jnp.maximum(jnp.sqrt((away**2).sum(axis=-1)), 1.0)
-    own = identity(situation)[..., None, :]
-    along = (away[..., 1] * own[..., 0] + away[..., 0] * own[..., 1]) / length
-    across = (away[..., 0] * own[..., 0] - away[..., 1] * own[..., 1]) / length
-    more = jnp.stack([along, across], axis=-1)
-    return eqx.tree_at(lambda n: n.features, nodes, jnp.concatenate([nodes.features, more], axis=-1))
-
-
-def is_open(nodes: Nodes) -> Bool[Array, "*n M"]:
-    """Whether a node is a goal."""
-    return nodes.mask & (nodes.ways.open_cm < NOTHING_CM)
 
 
 class ActionEncoder(eqx.Module):
@@ -300,12 +207,12 @@ class ActionEncoder(eqx.Module):
     join: Linear
     window: int = eqx.field(static=True)
 
-    def __init__(self, key: Key, config: NetworkConfig):
+    def __init__(self, key: Key, sizes: GraphSizes):
         key_sensed, key_heading, key_join = jax.random.split(key, 3)
-        self.sensed = Linear(key_sensed, config.bins, config.heading_width)
-        self.heading = Linear(key_heading, config.bins, config.heading_width)
-        self.join = Linear(key_join, config.width + 2 * config.heading_width, config.width)
-        self.window = config.window
+        self.sensed = Linear(key_sensed, sizes.bins, sizes.heading_width)
+        self.heading = Linear(key_heading, sizes.bins, sizes.heading_width)
+        self.join = Linear(key_join, sizes.width + 2 * sizes.heading_width, sizes.width)
+        self.window = sizes.window
 
     def __call__(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float[Array, "K H D"]:
         """The node, from where it was sensed already, and which headings the camera would see."""

@@ -9,12 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Int32, Shaped, UInt8, UInt32
 
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS, slot_of
-from decmarvel.core.types import Site
-from decmarvel.robot.observation import Observation, Ways
-
-NODE_FEATURES = 9
-OPTIONS = 6
-NO_OPTION = -1
+from decmarvel.core.types import Own, Site
+from decmarvel.robot.observation import POSITION_SCALE_M, Feature, Observation, Ways
 
 
 class Nodes(eqx.Module):
@@ -23,39 +19,40 @@ class Nodes(eqx.Module):
     site: Int32[Array, "*batch M 2"]
     mask: Bool[Array, "*batch M"]
     features: Float32[Array, "*batch M F"]
+    """The columns of `Feature`, and behind them whatever else a network is told of a node."""
     histogram: UInt8[Array, "*batch M B"]
     edges: UInt32[Array, "*batch M"]
     """Bit k: there is an edge to the site in slot k."""
-    ways: Ways
-    """For the actor: zero where a critic knows more nodes than the robot."""
+    ways: Ways | None = None
+    """Of robots that weigh options; zero where a critic knows more nodes than the robot."""
+
+    @property
+    def known_ways(self) -> Ways:
+        """The ways, of a robot that weighs options."""
+        assert self.ways is not None
+        return self.ways
+
+    @property
+    def at_m(self) -> Float32[Array, "*batch M 2"]:
+        """Where the nodes are from the robot, (x, y) in metres."""
+        return POSITION_SCALE_M * self.features[..., Feature.DX : Feature.DY + 1]
 
 
-class Advice(eqx.Module):
-    """What a robot could do next, as a planner sees it, from the cheapest goal to the dearest."""
+class Options(eqx.Module):
+    """What a robot could do next, as a frontier planner sees it, from the cheapest goal to the dearest."""
 
     action: Int32[Array, "*options"]
-    """With which the way to a goal begins; -1 where there are not so many goals, or nobody asked."""
+    """With which the way to a goal begins; NO_OPTION where there are not so many goals."""
     site: Int32[Array, "*options 2"]
     """The goal: a node from which to look at a frontier."""
     cost_m: Float32[Array, "*options"]
-    shows: Int32[Array, "*options"]
+    shown_cells: Int32[Array, "*options"]
     """Unknown cells that the action would show, as far as the robot can guess."""
 
-    @staticmethod
-    def none() -> "Advice":
-        return Advice(
-            action=jnp.full(OPTIONS, NO_OPTION, jnp.int32),
-            site=jnp.full((OPTIONS, 2), -1, jnp.int32),
-            cost_m=jnp.zeros(OPTIONS),
-            shows=jnp.zeros(OPTIONS, jnp.int32),
-        )
 
-
-class Situation(eqx.Module):
+class Situation(Own):
     """An observation without its lattice: the robot's own place, budget and actions, and what it saw of others."""
 
-    site: Int32[Array, "*batch 2"]
-    base: Int32[Array, "*batch 2"]
     budget: Float32[Array, "*batch 4"]
     heading_bin: Int32[Array, "*batch K H"]
     action_mask: Bool[Array, "*batch K H"]
@@ -64,19 +61,23 @@ class Situation(eqx.Module):
     tokens: Float32[Array, "*batch N L 5"]
     token_mask: Bool[Array, "*batch N L"]
     token_site: Int32[Array, "*batch N L 2"]
-    number: Int32[Array, "*batch"]
-    team_size: Int32[Array, "*batch"]
-    advice: Advice
+    options: Options | None = None
+    """Of robots that weigh options."""
+
+    @property
+    def known_options(self) -> Options:
+        """The options, of a robot that weighs them."""
+        assert self.options is not None
+        return self.options
 
 
-def situation(observation: Observation) -> Situation:
-    """Without advice, which comes later."""
+def situation_of(observation: Observation) -> Situation:
+    """What an observation says beside the nodes."""
     there = candidate_sites(observation.site)
     inside = ((there >= 0) & (there < observation.sensed.shape[0])).all(axis=-1)
     sensed = observation.sensed.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=False)
     return Situation(
-        site=observation.site,
-        base=observation.base,
+        **observation.own,
         budget=observation.budget,
         heading_bin=observation.heading_bin,
         action_mask=observation.action_mask,
@@ -84,9 +85,6 @@ def situation(observation: Observation) -> Situation:
         tokens=observation.tokens,
         token_mask=observation.token_mask,
         token_site=observation.token_site,
-        number=observation.number,
-        team_size=observation.team_size,
-        advice=Advice.none(),
     )
 
 
@@ -95,7 +93,7 @@ def bucket_for(sites: int) -> int:
     return min(sites * sites, 384 if sites <= 24 else 512)
 
 
-def compact(observation: Observation, bucket: int) -> Nodes:
+def compact(observation: Observation, bucket: int, ways: Ways | None = None) -> Nodes:
     """The robot's own nodes, of those nearest to it if there are too many."""
     mask = nearest(observation.node_mask, observation.site, bucket)
     flat, site = row_major(mask, bucket)
@@ -105,7 +103,7 @@ def compact(observation: Observation, bucket: int) -> Nodes:
         features=at_sites(observation.node_features, flat),
         histogram=at_sites(observation.histogram.astype(jnp.uint8), flat),
         edges=at_sites(edge_bits(observation.edge), flat),
-        ways=jax.tree.map(lambda values: at_sites(values, flat), observation.ways),
+        ways=jax.tree.map(lambda values: at_sites(values, flat), ways),
     )
 
 
@@ -136,7 +134,7 @@ def edge_bits(edge: Bool[Array, "K S S"]) -> UInt32[Array, "S S"]:
     return (edge.astype(jnp.uint32) << slots[:, None, None]).sum(axis=0, dtype=jnp.uint32)
 
 
-def cut(nodes: Nodes, bucket: int) -> Nodes:
+def shrink(nodes: Nodes, bucket: int) -> Nodes:
     """The same nodes in fewer places, which must be enough for them."""
     return jax.tree.map(
         lambda leaf: leaf[..., :bucket, :] if leaf.ndim > nodes.mask.ndim else leaf[..., :bucket], nodes

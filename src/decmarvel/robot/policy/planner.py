@@ -1,7 +1,7 @@
 """The learned planner: an actor behind the interface of every planner."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,48 +9,50 @@ import jax.numpy as jnp
 
 from decmarvel.core.config import Config
 from decmarvel.core.types import RETURN_HOME, Key, LocalView, Proposal
-from decmarvel.robot.observation import observe
 from decmarvel.robot.planners.base import Planner
-from decmarvel.robot.policy.actor import AnyActor, OptionActor, advised, new_actor
-from decmarvel.robot.policy.blocks import PLAIN, Compute
-from decmarvel.robot.policy.nodes import bucket_for, compact, situation
+from decmarvel.robot.policy.actor import Actor
+from decmarvel.robot.policy.compute import PLAIN, Compute
+from decmarvel.robot.policy.graph_actor import GraphActor, GraphActorConfig
+from decmarvel.robot.policy.option_actor import OptionActor, OptionActorConfig
+from decmarvel.robot.policy.predecessor import MarvelActor, MarvelConfig
 from decmarvel.robot.policy.weights import Card, load_weights, read_card
 
-PUBLISHED = Path(__file__).parent / "published" / "dec-marvel.safetensors"
-"""The package's own weights."""
+ACTOR_CONFIGS: dict[str, type[Any]] = {
+    OptionActor.name: OptionActorConfig,
+    GraphActor.name: GraphActorConfig,
+    MarvelActor.name: MarvelConfig,
+}
+"""By the name of the planner that an actor flies as."""
 
 
 class LearnedPlanner(Planner):
-    """Chooses the most probable candidate, or draws one. The paper's never turns home: the guard does that."""
+    """Chooses the most probable candidate, or draws one."""
 
     weighs: ClassVar[int] = 5
-    actor: AnyActor
+    actor: Actor
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)
 
     def start(self, config: Config, sites: int) -> None:
-        ours, theirs = (config.heading_bins, config.window_bins), (self.actor.config.bins, self.actor.config.window)
-        if ours != theirs:
-            raise ValueError(f"this actor was made for (heading_bins, window_bins) = {theirs}, not {ours}")
-        return None
+        self.actor.check(config)
 
     def propose(self, config: Config, key: Key, view: LocalView, memory: None) -> tuple[Proposal, None]:
-        """Eq. 1, greedy (ties to the lower index) or sampled. Advice counts with all nodes, however many there are."""
-        observation = observe(config, view)
-        everything = compact(observation, observation.node_mask.size)
-        known = advised(self.actor, config, view, everything, situation(observation))
-        only_weighs = isinstance(self.actor, OptionActor)
-        nodes = everything if only_weighs else compact(observation, bucket_for(observation.node_mask.shape[0]))
-        score = self.actor(nodes, known, self.compute)
+        """Eq. 1, greedy (ties to the lower index) or sampled."""
+        nodes, situation = self.actor.read(config, view, self.actor.places(view.visits.shape[0]))
+        score = self.actor(nodes, situation, self.compute)
         flat = score.reshape(-1)
         choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
-        if only_weighs:  # without an option there is nothing left to do
-            choice = jnp.where((known.advice.action >= 0).any(), choice, RETURN_HOME)
-        return Proposal(score, observation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
+        choice = jnp.where(self.actor.has_goal(situation), choice, RETURN_HOME)
+        return Proposal(score, situation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
 
 
-def load_actor(path: str | Path) -> tuple[AnyActor, Card]:
+def published(name: str) -> Path | None:
+    """Where the package keeps its own weights of a planner, if it has any."""
+    path = Path(__file__).parent / "published" / f"{name}.safetensors"
+    return path if path.is_file() else None
+
+
+def load_actor(path: str | Path) -> tuple[Actor, Card]:
     """A trained actor and its card. Whatever is wrong with the files is a `WeightsError` of one line."""
-    card = read_card(path, "actor")
-    like = eqx.filter_eval_shape(new_actor, jax.random.key(0), card.network)
-    return load_weights(path, like), card
+    card = read_card(path, "actor", ACTOR_CONFIGS)
+    return load_weights(path, eqx.filter_eval_shape(card.network.build, jax.random.key(0))), card

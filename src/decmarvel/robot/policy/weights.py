@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -15,10 +16,9 @@ from safetensors.numpy import load, save
 
 from decmarvel import __version__
 from decmarvel.core.files import write_whole
-from decmarvel.robot.policy.blocks import NetworkConfig
 
-VERSION = 1
-"""Of the meaning of the arrays. A change to a network that keeps its shapes raises it."""
+VERSION = 2
+"""Of the meaning of the arrays. A change to a network that keeps its shapes raises it. 1 had other names."""
 
 Kind = Literal["actor", "critic"]
 T = TypeVar("T", bound=eqx.Module)
@@ -47,14 +47,17 @@ class Card:
     """What somebody who finds the weights wants to know."""
 
     kind: Kind
-    network: NetworkConfig
+    planner: str
+    """Which planner the actor flies as, or the critic was the critic of."""
+    network: Any
+    """The sizes of the network: the configuration that builds it."""
     seed: int
     wall_time_s: float
     evaluation: tuple[Evaluation, ...] = ()
     command: str = ""
     """That trained it."""
     parent: str = ""
-    """Digest of the weights that it began with; none if it began from scratch."""
+    """Fingerprint of the weights that it began with; none if it began from scratch."""
     version: int = VERSION
     package_version: str = __version__
 
@@ -63,16 +66,23 @@ def card_path(path: str | Path) -> Path:
     return Path(path).with_suffix(".json")
 
 
-def critic_paths(path: str | Path) -> tuple[Path, Path]:
-    """Where the critics of an actor lie."""
+def critic_paths(path: str | Path, count: int) -> list[Path]:
+    """Where the critics of an actor lie: one file each."""
     path = Path(path)
-    first, second = (path.with_name(f"{path.stem}-critic-{number}{path.suffix}") for number in (1, 2))
-    return first, second
+    return [path.with_name(f"{path.stem}-critic-{number}{path.suffix}") for number in range(1, count + 1)]
 
 
-def digest(path: str | Path) -> str:
-    """What a card knows its weights by."""
-    return str(_read_fields(Path(path))["sha256"])
+def fingerprint(network: eqx.Module) -> str:
+    """What cards and rows know the weights of a network by, in 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for leaf in map(np.asarray, jax.tree.leaves(eqx.filter(network, eqx.is_array))):
+        digest.update(f"{leaf.dtype} {leaf.shape} ".encode() + leaf.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def known_fingerprint(path: str | Path) -> str:
+    """What the card of a weights file says of them."""
+    return str(_read_fields(Path(path))["fingerprint"])
 
 
 def named_arrays(network: eqx.Module) -> dict[str, Any]:
@@ -82,12 +92,12 @@ def named_arrays(network: eqx.Module) -> dict[str, Any]:
 
 
 def save_weights(path: str | Path, network: eqx.Module, card: Card) -> None:
-    """Write both files; the card knows the weights by their digest, so the two cannot be mixed up."""
+    """Write both files; the card knows the weights by their fingerprint, so the two cannot be mixed up."""
     path = Path(path)
     if path.suffix != ".safetensors":
         raise WeightsError(f"{path}: weights are written as .safetensors; name the file so")
     content = save({name: np.ascontiguousarray(leaf) for name, leaf in named_arrays(network).items()})
-    fields = dataclasses.asdict(card) | {"sha256": hashlib.sha256(content).hexdigest()}
+    fields = dataclasses.asdict(card) | {"fingerprint": fingerprint(network)}
     try:
         write_whole(path, lambda file: file.write(content))
         write_whole(card_path(path), lambda file: file.write(f"{json.dumps(fields, indent=2)}\n".encode()))
@@ -95,8 +105,8 @@ def save_weights(path: str | Path, network: eqx.Module, card: Card) -> None:
         raise WeightsError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
 
 
-def read_card(path: str | Path, kind: Kind) -> Card:
-    """The card of a weights file, which must be of this kind."""
+def read_card(path: str | Path, kind: Kind, configs: Mapping[str, type[Any]]) -> Card:
+    """The card of a weights file, which must be of this kind. `configs`: the networks of the planners by name."""
     fields = _read_fields(Path(path))
     place = card_path(path)
     if fields["version"] != VERSION:
@@ -105,8 +115,8 @@ def read_card(path: str | Path, kind: Kind) -> Card:
         raise WeightsError(f"{place}: {made}, this is {__version__} and reads version {VERSION}; {fix}")
     try:
         evaluation = tuple(_typed(Evaluation, each) for each in fields["evaluation"])
-        known = {name: value for name, value in fields.items() if name != "sha256"}
-        network = _typed(NetworkConfig, fields["network"])
+        known = {name: value for name, value in fields.items() if name != "fingerprint"}
+        network = _typed(configs[fields["planner"]], fields["network"])
         card = _typed(Card, known | {"network": network, "evaluation": evaluation})
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(place, error) from None
@@ -119,18 +129,18 @@ def load_weights(path: str | Path, like: T) -> T:
     """A network of the same shape as `like` (arrays, or shapes from `eqx.filter_eval_shape`)."""
     path = Path(path)
     fields = _read_fields(path)
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != fields["sha256"]:
-        raise WeightsError(f"{path}: not the weights that {card_path(path).name} describes; copy both files again")
     try:
-        found = load(content)
+        found = load(path.read_bytes())
     except SafetensorError as error:
         raise _damaged(path, error) from None
     wanted = named_arrays(like)
     for name in sorted(wanted.keys() | found.keys()):
         _check(path, name, wanted.get(name), found.get(name))
     leaves = [jnp.asarray(found[name]) for name in wanted]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+    network = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    if fingerprint(network) != fields["fingerprint"]:
+        raise WeightsError(f"{path}: not the weights that {card_path(path).name} describes; copy both files again")
+    return network
 
 
 def _check(path: Path, name: str, wanted: Any, found: np.ndarray | None) -> None:
@@ -152,8 +162,10 @@ def _read_fields(path: Path) -> dict[str, Any]:
         raise WeightsError(f"{place}: the card of {path.name} is missing; keep the two files together")
     try:
         fields = json.loads(place.read_bytes())
-        if not isinstance(fields["version"], int) or not isinstance(fields["sha256"], str):
-            raise TypeError("version or digest")
+        if not isinstance(fields["version"], int):
+            raise TypeError("version")
+        if fields["version"] == VERSION and not isinstance(fields["fingerprint"], str):
+            raise TypeError("fingerprint")
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(place, error) from None
     return dict(fields)

@@ -10,7 +10,7 @@ from decmarvel.robot.sight import frontiers, nearest_frontiers
 from decmarvel.simulation.team_map import merge
 
 
-def stale_nodes(config: Config, views: LocalView) -> Bool[Array, "N S S"]:
+def stale_labels(config: Config, views: LocalView) -> Bool[Array, "N S S"]:
     """Whether somebody has looked behind the nearest frontier that is left to look at from a node, robot by robot."""
     news = frontiers(merge(views.belief))
 

@@ -1,0 +1,93 @@
+"""`options`: our own actor. It weighs the goals of a frontier planner, by facts about each, and encodes no graph.
+
+A policy that begins as a planner has only to get better, and to choose among a few sensible goals is learnable where
+finding them is not.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Bool, Float32
+
+from decmarvel.core.config import Config
+from decmarvel.core.types import Key, LocalView
+from decmarvel.robot.observation import observe, ways
+from decmarvel.robot.policy.actor import Actor, masked_log_softmax, of_all
+from decmarvel.robot.policy.compute import PLAIN, Compute
+from decmarvel.robot.policy.nodes import Nodes, Situation, compact, on_lattice, situation_of
+from decmarvel.robot.policy.options import find_options
+from decmarvel.robot.policy.scorer import OptionScorer, prior_logits
+from decmarvel.robot.policy.staleness import StalenessPredictor
+
+
+@dataclass(frozen=True)
+class OptionActorConfig:
+    """The shape of our actor."""
+
+    options: int = 6
+    """Goals that are weighed."""
+    staleness_width: int = 64
+    """Of the two hidden layers of the staleness predictor."""
+    scorer_width: int = 64
+    """Of the two hidden layers of the option scorer."""
+    bins: int = 36
+    window: int = 13
+    max_budget_m: float = 1024.0
+
+    def build(self, key: Key) -> "OptionActor":
+        return OptionActor(key, self)
+
+
+class OptionActor(Actor):
+    """A staleness predictor, a planner that asks it, and a scorer of the planner's options."""
+
+    name: ClassVar[str] = "options"
+    staleness: StalenessPredictor
+    scorer: OptionScorer
+    config: OptionActorConfig = eqx.field(static=True)
+
+    def __init__(self, key: Key, config: OptionActorConfig):
+        key_staleness, key_scorer = jax.random.split(key)
+        self.staleness = StalenessPredictor(key_staleness, config.staleness_width, config.max_budget_m)
+        self.scorer = OptionScorer(key_scorer, config.scorer_width, config.max_budget_m)
+        self.config = config
+
+    def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
+        return of_all(self.decide, situation)(nodes, situation)
+
+    def decide(self, nodes: Nodes, situation: Situation) -> Float32[Array, "K H"]:
+        """The policy of one robot. Without any option all valid actions are alike."""
+        logits = self.scorer(nodes, situation, self.stale(nodes, situation))
+        return masked_log_softmax(logits, situation.action_mask)
+
+    def prior(self, situation: Situation) -> Float32[Array, "*n K H"]:
+        """The policy of an actor that has learned nothing, of one robot or many."""
+
+        def decide(situation: Situation) -> Float32[Array, "K H"]:
+            return masked_log_softmax(prior_logits(situation), situation.action_mask)
+
+        return of_all(decide, situation)(situation)
+
+    def places(self, sites: int) -> int:
+        """All of them: options count with all nodes, however many there are."""
+        return sites * sites
+
+    def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
+        """The robot's nodes with the ways to them, and its situation with its options."""
+        observation = observe(config, view)
+        nodes, situation = compact(observation, places, ways(config, view)), situation_of(observation)
+        stale = on_lattice(nodes, self.stale(nodes, situation), view.visits.shape[0])
+        options = find_options(config, view, stale, self.config.options)
+        return nodes, eqx.tree_at(lambda s: s.options, situation, options, is_leaf=lambda leaf: leaf is None)
+
+    def has_goal(self, situation: Situation) -> Bool[Array, ""]:
+        return (situation.known_options.action >= 0).any()
+
+    def stale(self, nodes: Nodes, situation: Situation) -> Float32[Array, "M"]:
+        """The probability that others have looked behind what is left to look at from each node.
+
+        Its gradient is cut: the predictor learns from its own labels alone.
+        """
+        return jax.lax.stop_gradient(jax.nn.sigmoid(self.staleness(nodes, situation)))

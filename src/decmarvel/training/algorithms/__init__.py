@@ -1,0 +1,1 @@
+"""How a learner gets better by a batch of transitions: soft actor-critic as in the paper, and our proximal steps."""

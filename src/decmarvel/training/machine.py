@@ -1,0 +1,20 @@
+"""How to compute on this machine."""
+
+from dataclasses import replace
+
+import jax
+
+from decmarvel.robot.policy.compute import Compute
+
+ACTOR_BUCKETS, CRITIC_BUCKETS = (128, 192), (256,)
+"""Smaller than `collect.bucket`. Robots know 119 nodes on average, and whole buildings have 201 to 316."""
+
+
+def default_compute(batch: int = 1024) -> Compute:
+    """Mixed precision and our kernels on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets.
+
+    The larger a group the better it uses a GPU, and the more groups a batch has the fewer places are empty.
+    """
+    group = max(256, batch // 8)
+    plain = Compute(actor_buckets=ACTOR_BUCKETS, critic_buckets=CRITIC_BUCKETS, group=group, critic_group=group)
+    return replace(plain, dtype="bfloat16", kernel="pallas", in_a_row=True) if jax.default_backend() == "gpu" else plain
