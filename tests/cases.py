@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
-import oracles
 from decmarvel.core.config import Config
 from decmarvel.worlds.world import World
+from oracles import simulator as oracles
 
 SMALL = Config(spacing_m=2.0, sensor_range_m=4.0, utility_range_m=3.2, safety_margin_m=2.0, hold_turn_m=2.0)
 """Twelve sites a side, a camera of ten cells: everything happens, quickly."""

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
@@ -17,6 +16,7 @@ from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import Flight, decide, take_off
 from decmarvel.simulation.roster import PLANNERS
+from oracles import simulator as oracles
 
 ROBOTS, ME, SIZE = 3, 1, SITES[SMALL]
 SILENT = [name for name, planner in PLANNERS.items() if not planner.communicates]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracles
 from cases import DEFAULT, FINE, SMALL, Case, cases, draw_case, free_cell
 from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, substep_pose
 from decmarvel.core.config import Config
@@ -17,6 +16,7 @@ from decmarvel.robot.belief import remember
 from decmarvel.simulation.team_map import coverage, merge
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
+from oracles import simulator as oracles
 
 KEY = jax.random.key(0)
 seeds = st.integers(0, 2**32 - 1)

@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import network_oracles
-import oracles
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import RETURN_HOME
@@ -40,6 +38,8 @@ from decmarvel.simulation.privileged import privileged_view
 from decmarvel.training.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.training.loop import PRESETS
 from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
+from oracles import networks as network_oracles
+from oracles import simulator as oracles
 
 ROBOTS, SIZE = 4, SITES[SMALL]
 ALL = SIZE * SIZE

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
 from cases import SITES, SMALL, Case, draw_case
 from decmarvel.core.types import EXPLORING, RETURNING
 from decmarvel.robot.observation import observe
@@ -29,6 +28,7 @@ from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, tru
 from decmarvel.training.reward_normaliser import Spread, scaled, widen
 from decmarvel.training.rewards import RewardSettings, RewardTerms, explores_on, reward
 from decmarvel.training.stale import stale_nodes
+from oracles import simulator as oracles
 
 NEVER = 2**30
 ROBOTS = 4

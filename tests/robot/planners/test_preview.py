@@ -6,14 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
 from cases import DEFAULT, FINE, SMALL
 from decmarvel.core.config import Config
 from decmarvel.core.types import LocalView
 from decmarvel.robot.planners.preview import shown
-from oracles import FREE, OCCUPIED, SLOTS, UNKNOWN
-from planner_oracles import cells_in_sight
-from test_planners import draw_mind, draw_view, whole
+from oracles import simulator as oracles
+from oracles.planners import cells_in_sight
+from oracles.simulator import FREE, OCCUPIED, SLOTS, UNKNOWN
+from robot.planners.test_planners import draw_mind, draw_view, whole
 
 DEPTH = 5
 AHEAD, FAR_AHEAD, HOLD = 13, 14, oracles.OWN_SLOT

@@ -1,6 +1,6 @@
 """Advice against a second version: what a sector-frontier planner without a memory could do, and where it looks.
 
-How much each heading shows is `shown`'s to say, which has an oracle of its own (test_sweep.py).
+How much each heading shows is `shown`'s to say, which has an oracle of its own (test_preview.py).
 """
 
 import dataclasses
@@ -11,15 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import planner_oracles as slow
 from cases import SMALL
 from decmarvel.core.types import EXPLORING, LocalView
 from decmarvel.robot.planners.preview import shown
 from decmarvel.robot.policy.nodes import Advice
 from decmarvel.robot.policy.options import advise, telling
 from decmarvel.simulation.environment import views
-from planner_oracles import Mind, Offer
-from test_planners import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, mind_of, mission, of, view_of
+from oracles import planners as slow
+from oracles.planners import Mind, Offer
+from robot.planners.test_planners import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, mind_of, mission, of, view_of
 
 SECTOR_M, STALE_M, APART_M, OPTIONS = 20, 80, 8.0, 6
 NO_OPTION = -1

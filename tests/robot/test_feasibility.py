@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracles
 from cases import SMALL, cases
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS
 from decmarvel.core.types import Graph
@@ -16,6 +15,7 @@ from decmarvel.robot.budget import must_return, return_feasible
 from decmarvel.robot.graph import hop_costs
 from decmarvel.robot.sight import empty_sight
 from decmarvel.simulation.conflicts import resolve_conflicts
+from oracles import simulator as oracles
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
-import planner_oracles
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.types import FAR_MM
 from decmarvel.robot.observation import observe
@@ -18,6 +16,8 @@ from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import decide, take_off
 from decmarvel.simulation.privileged import decompose, privileged_view
+from oracles import planners as planner_oracles
+from oracles import simulator as oracles
 
 ROBOTS, SEEDS = 4, (1, 2, 3, 5, 8, 13)
 SIZE = SITES[SMALL]

@@ -1,4 +1,4 @@
-"""Every stage and every proposal of the classical planners against the second version in planner_oracles.py."""
+"""Every stage and every proposal of the classical planners against the second version in oracles."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -10,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
-import planner_oracles as slow
 from cases import DEFAULT, FINE, SITES, SMALL, connected, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import (
@@ -40,7 +38,9 @@ from decmarvel.simulation.roster import PLANNERS
 from decmarvel.simulation.shared_greedy import repulsion_mm
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
-from planner_oracles import Mind
+from oracles import planners as slow
+from oracles import simulator as oracles
+from oracles.planners import Mind
 
 ROBOTS = 3
 """Places in every team here; single robots leave the others empty."""

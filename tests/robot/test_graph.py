@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracles
 from cases import DEFAULT, FINE, SITES, SMALL, Case, cases, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOT_OFFSETS
@@ -17,6 +16,7 @@ from decmarvel.core.types import FAR_MM
 from decmarvel.robot.graph import build, edges, from_sites, shortest_paths
 from decmarvel.robot.observation import candidate_headings, window_headings
 from decmarvel.robot.sight import empty_sight, frontiers, grouped, nearest_frontiers, thin
+from oracles import simulator as oracles
 
 seeds = st.integers(0, 2**32 - 1)
 

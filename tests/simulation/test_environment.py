@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
 from cases import SMALL, Case, draw_case
 from decmarvel.core.config import Config, Noise
 from decmarvel.core.types import ABSENT, EXPLORING, FAILED, HOME, RETURNING
@@ -19,6 +18,7 @@ from decmarvel.simulation.mission import decide, outcome, run_mission, take_off
 from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
+from oracles import simulator as oracles
 
 NEVER = 2**30
 

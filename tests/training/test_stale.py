@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import oracles
-import planner_oracles as slow
 from cases import SMALL
 from decmarvel.core.types import LocalView
 from decmarvel.simulation.environment import views
 from decmarvel.training.stale import stale_nodes
-from planner_oracles import Mind
-from test_planners import ROBOTS, draw_mind, draw_view, mind_of, mission
+from oracles import planners as slow
+from oracles import simulator as oracles
+from oracles.planners import Mind
+from robot.planners.test_planners import ROBOTS, draw_mind, draw_view, mind_of, mission
 
 find = jax.jit(stale_nodes, static_argnums=0)
 find_in_flight = jax.jit(lambda state: stale_nodes(SMALL, views(SMALL, state)))

@@ -6,9 +6,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-import oracles
 from decmarvel.core.config import Config
-from oracles import FREE, OCCUPIED, SLOTS, UNKNOWN, UNREACHABLE, Cell, Site
+from oracles import simulator as oracles
+from oracles.simulator import FREE, OCCUPIED, SLOTS, UNKNOWN, UNREACHABLE, Cell, Site
 
 
 @dataclass
