@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
+import oracles.lattice
 from decmarvel.core.config import Config
 from decmarvel.worlds.world import World
-from oracles import simulator as oracles
 
 SMALL = Config(spacing_m=2.0, sensor_range_m=4.0, utility_range_m=3.2, safety_margin_m=2.0, hold_turn_m=2.0)
 """Twelve sites a side, a camera of ten cells: everything happens, quickly."""
@@ -70,7 +70,7 @@ def draw_case(config: Config, seed: int) -> Case:
         wall[line, begin : begin + length] = False
     inner &= rng.random(inner.shape) > rng.choice([0.0, 0.0, 0.02, 0.2])
     start = (int(rng.integers(0, sites)), int(rng.integers(0, sites)))
-    y, x = oracles.site_cell(config, *start)
+    y, x = oracles.lattice.site_cell(config, *start)
     free[y - 1 : y + 2, x - 1 : x + 2] = True
     free = connected(free, (y, x))
 

@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import oracles.camera
+import oracles.graph
+import oracles.lattice
 from cases import SITES, SMALL, Case, draw_case
 from decmarvel.core.types import EXPLORING, RETURNING
 from decmarvel.robot.observation import observe
@@ -28,7 +31,7 @@ from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, tru
 from decmarvel.training.reward_normaliser import Spread, scaled, widen
 from decmarvel.training.rewards import RewardSettings, RewardTerms, explores_on, reward
 from decmarvel.training.stale import stale_nodes
-from oracles import simulator as oracles
+from oracles.lattice import FREE, UNKNOWN
 
 NEVER = 2**30
 ROBOTS = 4
@@ -102,11 +105,11 @@ def every_decision():
 
 def frontiers_in_view(belief: np.ndarray, target: tuple[int, int], heading: int) -> int:
     """How many thinned frontiers a robot with this map sees at a site, in the 13 bins around a heading."""
-    cell = oracles.site_cell(SMALL, *target)
-    frontier = oracles.thinned(oracles.frontiers(belief))
+    cell = oracles.lattice.site_cell(SMALL, *target)
+    frontier = oracles.graph.thinned(oracles.graph.frontiers(belief))
     middle, count = (heading + 5) // 10 % 36, 0
-    for y, x in oracles.visible_cells(belief == oracles.FREE, *cell, SMALL.utility_radius_cells) - {cell}:
-        away = (oracles.direction_bin(SMALL, y - cell[0], x - cell[1]) - middle) % 36
+    for y, x in oracles.camera.visible_cells(belief == FREE, *cell, SMALL.utility_radius_cells) - {cell}:
+        away = (oracles.lattice.direction_bin(SMALL, y - cell[0], x - cell[1]) - middle) % 36
         count += bool(frontier[y, x]) and min(away, 36 - away) <= 6
     return count
 
@@ -116,7 +119,9 @@ def trail_at(robot_sightings, number: int, target: tuple[int, int]) -> float:
     best = 0.0
     for mate in range(ROBOTS):
         for age in range(SMALL.history):
-            away = robot_sightings.cell[number, mate, age] - oracles.site_cell(SMALL, *target) + SMALL.stride // 2
+            away = (
+                robot_sightings.cell[number, mate, age] - oracles.lattice.site_cell(SMALL, *target) + SMALL.stride // 2
+            )
             if robot_sightings.seen[number, mate, age] and (away >= 0).all() and (away < SMALL.stride).all():
                 best = max(best, 1 - age / SMALL.history)
     return best
@@ -127,20 +132,20 @@ def expected_terms(name):
     low_gains, free = [0] * ROBOTS, MISSIONS[name][0].free
     team_done, own_done = False, [False] * ROBOTS
     for index, (before, _, move, after, _, _) in enumerate(mission(name)):
-        merged = oracles.merged_belief(before.robots.belief)
+        merged = oracles.camera.merged_belief(before.robots.belief)
         if index == 0:
-            team_done = 100 * (merged == oracles.FREE).sum() >= 99 * free.sum()
-            own_done = [100 * (belief == oracles.FREE).sum() >= 99 * free.sum() for belief in before.robots.belief]
-        merged_after = oracles.merged_belief(after.robots.belief)
-        was, is_ = (oracles.thinned(oracles.frontiers(belief)) for belief in (merged, merged_after))
+            team_done = 100 * (merged == FREE).sum() >= 99 * free.sum()
+            own_done = [100 * (belief == FREE).sum() >= 99 * free.sum() for belief in before.robots.belief]
+        merged_after = oracles.camera.merged_belief(after.robots.belief)
+        was, is_ = (oracles.graph.thinned(oracles.graph.frontiers(belief)) for belief in (merged, merged_after))
         removed = (was & ~is_).sum() / 39
-        covered = (merged_after == oracles.FREE).sum()
+        covered = (merged_after == FREE).sum()
         hurry = 0.0 if team_done else -0.25
         crossing = not team_done and 100 * covered >= 99 * free.sum()
         team_done = team_done or crossing
         rows = []
         for robot in range(ROBOTS):
-            own_covered = (after.robots.belief[robot] == oracles.FREE).sum()
+            own_covered = (after.robots.belief[robot] == FREE).sum()
             own_crossing = not own_done[robot] and 100 * own_covered >= 99 * free.sum()
             own_done[robot] = own_done[robot] or own_crossing
             if move.mode[robot] != EXPLORING:
@@ -156,7 +161,7 @@ def expected_terms(name):
             repeat = -0.05 * max(low_gains[robot] - 1, 0)
             bonuses = 5.0 * crossing, 2.5 * own_crossing
             flown = math.ceil(SMALL.spacing_mm * math.hypot(dy, dx)) / SMALL.spacing_mm
-            news = ((after.robots.belief[robot] == oracles.FREE) & (merged == oracles.UNKNOWN)).sum() / 100
+            news = ((after.robots.belief[robot] == FREE) & (merged == UNKNOWN)).sum() / 100
             rows.append([0.7 * fov, team, align, trail, repeat, *bonuses, removed, -0.5, hurry * flown, 0.8 * news])
         yield np.array(rows)
 
@@ -201,7 +206,7 @@ def test_the_executed_choice_counts():
     for before, proposals, move, _, terms, _ in every_decision():
         for robot in np.flatnonzero((move.mode == EXPLORING) & (move.choice != proposals.choice)):
             site, wanted = before.robots.site[robot], int(proposals.choice[robot])
-            target = tuple((site + oracles.slot_offset(wanted // 3)).tolist())
+            target = tuple((site + oracles.lattice.slot_offset(wanted // 3)).tolist())
             heading = int(proposals.heading[robot].reshape(-1)[wanted])
             instead = frontiers_in_view(before.robots.belief[robot], target, heading) / 26
             moved, held = moved + (move.choice[robot] >= 0), held + (move.choice[robot] < 0)

@@ -10,6 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import oracles.camera
+import oracles.goals
+import oracles.graph
+import oracles.lattice
+import oracles.nbvp
+import oracles.shared_greedy
+import oracles.smmr
 from cases import DEFAULT, FINE, SITES, SMALL, connected, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import (
@@ -38,9 +45,8 @@ from decmarvel.simulation.roster import PLANNERS
 from decmarvel.simulation.shared_greedy import repulsion_mm
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
-from oracles import planners as slow
-from oracles import simulator as oracles
-from oracles.planners import Mind
+from oracles.lattice import OCCUPIED, UNKNOWN, UNREACHABLE
+from oracles.mind import Mind
 
 ROBOTS = 3
 """Places in every team here; single robots leave the others empty."""
@@ -70,27 +76,27 @@ def draw_mind(config: Config, seed: int) -> Mind:
     return mind
 
 
-def draw_map(config: Config, rng, smallest: int) -> tuple[np.ndarray, np.ndarray, list[oracles.Site]]:
+def draw_map(config: Config, rng, smallest: int) -> tuple[np.ndarray, np.ndarray, list[oracles.lattice.Site]]:
     """A random belief, its edges, and the sites of its largest part, which is not too small."""
     while True:
         case = draw_case(config, int(rng.integers(2**32)))
         belief = case.belief.copy()
-        belief[oracles.site_cell(config, *case.start)] = FREE
-        places = [oracles.site_cell(config, i, j) for i in range(case.sites) for j in range(case.sites)]
+        belief[oracles.lattice.site_cell(config, *case.start)] = FREE
+        places = [oracles.lattice.site_cell(config, i, j) for i in range(case.sites) for j in range(case.sites)]
         if sum(belief[place] == FREE for place in places) < smallest:
             continue
-        edge = oracles.edges(config, belief)
+        edge = oracles.graph.edges(config, belief)
         part = largest_part(config, edge)
         if len(part) >= smallest:
             return belief, edge, part
 
 
-def largest_part(config: Config, edge: np.ndarray) -> list[oracles.Site]:
+def largest_part(config: Config, edge: np.ndarray) -> list[oracles.lattice.Site]:
     """The sites of the largest connected part of a graph."""
     left = {(i, j) for i in range(edge.shape[1]) for j in range(edge.shape[2])}
-    best: list[oracles.Site] = []
+    best: list[oracles.lattice.Site] = []
     while left:
-        reached = oracles.distances(config, edge, [min(left)]) < oracles.UNREACHABLE
+        reached = oracles.graph.distances(config, edge, [min(left)]) < UNREACHABLE
         part = [(int(i), int(j)) for i, j in np.argwhere(reached)]
         best = max(best, part, key=len)
         left -= set(part)
@@ -104,7 +110,7 @@ def whole(value) -> jax.Array:
 @partial(jax.jit, static_argnums=0)
 def whole_sight(config: Config, belief):
     """What is seen from all sites, window by window."""
-    sites, step = oracles.sites_a_side(config, belief.shape[0]), config.window_sites // 2
+    sites, step = oracles.lattice.sites_a_side(config, belief.shape[0]), config.window_sites // 2
 
     def look(sight, middle):
         window, first = sight_window(config, belief, sites, middle)
@@ -143,7 +149,7 @@ def view_of(mind: Mind) -> LocalView:
     )
 
 
-def draw_cells(mind: Mind, seed: int, count: int) -> list[oracles.Cell]:
+def draw_cells(mind: Mind, seed: int, count: int) -> list[oracles.lattice.Cell]:
     """Some cells to look at: mostly grouped frontiers, sometimes any known-free cell."""
     rng = np.random.default_rng([seed, 8])
     options = np.argwhere(mind.frontier)
@@ -152,13 +158,13 @@ def draw_cells(mind: Mind, seed: int, count: int) -> list[oracles.Cell]:
     return [(int(y), int(x)) for y, x in options[rng.integers(len(options), size=count)]]
 
 
-def to_goal(found: slow.Goal | None) -> Goal:
+def to_goal(found: oracles.goals.Goal | None) -> Goal:
     return Goal.none() if found is None else Goal(whole(found.viewpoint), whole(found.cell))
 
 
-def from_goal(found: Goal) -> slow.Goal | None:
+def from_goal(found: Goal) -> oracles.goals.Goal | None:
     cell = pair(found.cell)
-    return None if cell[0] < 0 else slow.Goal(pair(found.site), cell)
+    return None if cell[0] < 0 else oracles.goals.Goal(pair(found.site), cell)
 
 
 def pair(values) -> tuple[int, int]:
@@ -197,11 +203,11 @@ def test_viewpoints_equal_oracle(config, seeds):
         within, ((sees, length_mm), (plain, far)) = jax.device_get(look(config, view, whole(cells)))
         np.testing.assert_array_equal(within, mind.affordable)
         for index, cell in enumerate(cells):
-            expected = slow.seeing_sites(mind, cell)
+            expected = oracles.goals.seeing_sites(mind, cell)
             got = {(int(i), int(j)): int(length_mm[index, i, j]) for i, j in np.argwhere(sees[index])}
             assert got == expected, (seed, cell)
             for far_sighted, site in ((False, plain), (True, far)):
-                wanted = slow.viewpoint(mind, cell, far_sighted)
+                wanted = oracles.goals.viewpoint(mind, cell, far_sighted)
                 assert pair(site[index]) == (wanted or (-1, -1)), (seed, cell, far_sighted)
                 found += wanted is not None
     assert found > len(seeds)
@@ -219,10 +225,10 @@ def test_pursuit_equals_oracle(config, seeds):
     for seed in seeds:
         mind, view = draw_mind(config, seed), draw_view(config, seed)
         for cell in draw_cells(mind, seed, 2):
-            sites = [site for site in slow.seeing_sites(mind, cell) if mind.affordable[site]]
-            wanted = slow.Goal(sites[seed % len(sites)] if sites else mind.site, cell)
+            sites = [site for site in oracles.goals.seeing_sites(mind, cell) if mind.affordable[site]]
+            wanted = oracles.goals.Goal(sites[seed % len(sites)] if sites else mind.site, cell)
             still, proposals, first = chase(config, view, to_goal(wanted))
-            expected = slow.still_wanted(mind, wanted)
+            expected = oracles.goals.still_wanted(mind, wanted)
             assert (bool(still) and bool(mind.affordable[wanted.viewpoint])) == expected, seed
             kept += expected
             for far_sighted, proposal in zip((False, True), proposals, strict=True):
@@ -232,9 +238,9 @@ def test_pursuit_equals_oracle(config, seeds):
     assert kept > len(seeds) // 10
 
 
-def check_pursuit(mind: Mind, wanted: slow.Goal | None, far_sighted: bool, proposal: Proposal) -> None:
+def check_pursuit(mind: Mind, wanted: oracles.goals.Goal | None, far_sighted: bool, proposal: Proposal) -> None:
     """Choice, and for every slot that the guard admits the heading and the score."""
-    pursuit, per_slot = slow.pursue(mind, wanted, far_sighted), mind.config.headings_per_node
+    pursuit, per_slot = oracles.goals.pursue(mind, wanted, far_sighted), mind.config.headings_per_node
     if wanted is None:
         assert proposal.choice == RETURN_HOME
         return
@@ -252,9 +258,11 @@ def propose(config: Config, planner: Planner, view: LocalView, memory, key):
     return planner.propose(config, key, view, memory)
 
 
-def check_nearest(mind: Mind, old: slow.Goal | None, sector: bool, got: slow.Goal | None, proposal: Proposal) -> bool:
+def check_nearest(
+    mind: Mind, old: oracles.goals.Goal | None, sector: bool, got: oracles.goals.Goal | None, proposal: Proposal
+) -> bool:
     """Whether the goal is the oracle's own; if not, it must be one of equal cost."""
-    expected, found = slow.nearest_goal(mind, old, sector)
+    expected, found = oracles.goals.nearest_goal(mind, old, sector)
     same = got == expected
     if not same:
         assert sector
@@ -264,10 +272,10 @@ def check_nearest(mind: Mind, old: slow.Goal | None, sector: bool, got: slow.Goa
     return same
 
 
-def check_close(mind: Mind, found: list[slow.Offer], got: slow.Goal | None) -> None:
+def check_close(mind: Mind, found: list[oracles.goals.Offer], got: oracles.goals.Goal | None) -> None:
     """The goal is another than the oracle's, but its cell costs the same up to rounding."""
-    least = slow.cheapest(found).cost
-    alike = [offer for offer in found if slow.goal_of(mind, offer, True) == got]
+    least = oracles.goals.cheapest(found).cost
+    alike = [offer for offer in found if oracles.goals.goal_of(mind, offer, True) == got]
     assert alike
     assert min(offer.cost for offer in alike) <= least + max(10, CLOSE * least)
 
@@ -281,7 +289,7 @@ def test_nearest_and_sector_equal_oracle(name, config, seeds):
         old = None
         if seed % 3 == 0:  # some goal of the past
             cell = draw_cells(mind, seed, 1)[0]
-            old = slow.Goal(min(slow.seeing_sites(mind, cell), default=mind.site), cell)
+            old = oracles.goals.Goal(min(oracles.goals.seeing_sites(mind, cell), default=mind.site), cell)
         proposal, memory = jax.device_get(propose(config, PLANNERS[name], view, to_goal(old), jax.random.key(seed)))
         got = from_goal(memory)
         chosen += got is not None
@@ -299,7 +307,7 @@ def test_clusters_equal_oracle(config, seeds):
     most = 0
     for seed in seeds:
         mind = draw_mind(config, seed)
-        expected = slow.clusters(mind.frontier)
+        expected = oracles.smmr.clusters(mind.frontier)
         got = jax.device_get(group(jnp.asarray(mind.frontier)))
         count = int((got.size > 0).sum())
         assert [(int(n), pair(cell)) for n, cell in zip(got.size[:count], got.centre[:count], strict=True)] == [
@@ -315,7 +323,7 @@ def test_clusters_of_too_many_targets():
     for density in (0.05, 0.1, 0.2, 0.4):
         frontier = rng.random((80, 80)) < density
         got = jax.device_get(jax.jit(smmr.cluster)(jnp.asarray(frontier)))
-        expected = slow.clusters(frontier)
+        expected = oracles.smmr.clusters(frontier)
         assert got.size.tolist()[: len(expected)] == [cluster.size for cluster in expected]
         assert [pair(cell) for cell in got.centre][: len(expected)] == [cluster.centre for cluster in expected]
 
@@ -338,19 +346,19 @@ def test_potential_and_descent_equal_oracle(config, seeds):
     ends, repelled = 0, 0
     for seed in seeds:
         mind, view = draw_mind(config, seed), draw_view(config, seed)
-        attracted = slow.attractors(mind)
-        shape = (slow.MOST_CLUSTERS, mind.size, mind.size)
+        attracted = oracles.smmr.attractors(mind)
+        shape = (oracles.smmr.MOST_CLUSTERS, mind.size, mind.size)
         distance_mm, size, stops = np.full(shape, FAR_MM), np.zeros(shape[0]), np.full(shape[0], -1)
         for index, attractor in enumerate(attracted):
-            distance_mm[index] = slow.cluster_mm(mind, attractor)
+            distance_mm[index] = oracles.smmr.cluster_mm(mind, attractor)
             size[index] = attractor.cluster.size
             stops[index] = attractor.viewpoint[0] * mind.size + attractor.viewpoint[1]
-        level, reach = slow.potential(mind, attracted), mind.affordable
+        level, reach = oracles.smmr.potential(mind, attracted), mind.affordable
         got = np.asarray(field(config, view, whole(distance_mm), whole(size)))
         np.testing.assert_array_equal(got[reach], level[reach])
         repelled += bool(mind.in_sight)
         last = int(fall(config, view, whole(level), whole(stops)))
-        descent = slow.descend(mind, level, {attractor.viewpoint for attractor in attracted})
+        descent = oracles.smmr.descend(mind, level, {attractor.viewpoint for attractor in attracted})
         assert (last // mind.size, last % mind.size) == descent.last, seed
         ends += descent.end is not None
     assert ends > len(seeds) // 4
@@ -368,11 +376,11 @@ def test_descent_over_rough_ground_equals_oracle(config, seeds):
         stops = set()
         if seed % 2:  # some viewpoints, not too near; without any, all steps are taken
             stops = {s for s in mind.sites() if mind.affordable[s] and mind.here[s] > 3 * config.spacing_mm}
-            stops = {s for s in sorted(stops)[: slow.MOST_CLUSTERS] if rng.random() < 0.3}
-        flat = np.full(slow.MOST_CLUSTERS, -1)
+            stops = {s for s in sorted(stops)[: oracles.smmr.MOST_CLUSTERS] if rng.random() < 0.3}
+        flat = np.full(oracles.smmr.MOST_CLUSTERS, -1)
         flat[: len(stops)] = [i * mind.size + j for i, j in sorted(stops)]
         last = int(fall(config, view, whole(level), whole(flat)))
-        descent = slow.descend(mind, level, stops)
+        descent = oracles.smmr.descend(mind, level, stops)
         assert (last // mind.size, last % mind.size) == descent.last, seed
         reached += descent.end is not None
     assert reached > len(seeds) // 10 or config == DEFAULT
@@ -385,7 +393,7 @@ def test_smmr_equals_oracle(config, seeds):
         mind, view = draw_mind(config, seed), draw_view(config, seed)
         proposal, _ = jax.device_get(propose(config, PLANNERS["smmr"], view, None, jax.random.key(seed)))
         if mind.feasible.any():
-            check_pursuit(mind, slow.smmr_goal(mind), True, proposal)
+            check_pursuit(mind, oracles.smmr.smmr_goal(mind), True, proposal)
             chosen += int(proposal.choice) >= 0
     assert chosen > len(seeds) // 4
 
@@ -396,7 +404,7 @@ def test_smmr_equals_oracle(config, seeds):
 @partial(jax.jit, static_argnums=0)
 def whole_gain(config: Config, belief):
     """The gains of all sites, window by window."""
-    sites, step = oracles.sites_a_side(config, belief.shape[0]), config.window_sites // 2
+    sites, step = oracles.lattice.sites_a_side(config, belief.shape[0]), config.window_sites // 2
 
     def look(fields, middle):
         *parts, first = nbvp.gain_window(config, belief, sites, middle)
@@ -413,7 +421,7 @@ def test_gains_equal_oracle(config, seeds):
         belief = draw_case(config, seed).belief
         got = jax.device_get(whole_gain(config, jnp.asarray(belief)))
         everywhere = np.ones(got[0].shape, bool)
-        for field, expected in zip(got, slow.gains(config, belief, everywhere), strict=True):
+        for field, expected in zip(got, oracles.nbvp.gains(config, belief, everywhere), strict=True):
             np.testing.assert_array_equal(field, expected)
 
 
@@ -421,10 +429,10 @@ def test_gains_equal_oracle(config, seeds):
 def draw_samples(key, open_):
     """What the planner draws, for the oracle to use."""
     logits = jnp.where(open_, 0.0, -jnp.inf).reshape(-1)
-    return jax.random.categorical(key, logits, shape=(slow.MOST_SAMPLES,))
+    return jax.random.categorical(key, logits, shape=(oracles.nbvp.MOST_SAMPLES,))
 
 
-def samples_of(mind: Mind, key) -> list[oracles.Site]:
+def samples_of(mind: Mind, key) -> list[oracles.lattice.Site]:
     """Two hundred affordable nodes."""
     flat = np.asarray(draw_samples(key, jnp.asarray(mind.affordable)))
     samples = [(int(index) // mind.size, int(index) % mind.size) for index in flat]
@@ -440,7 +448,7 @@ def plant(config: Config, view: LocalView, promise, branch, key):
     return young, tree, nbvp.best_branch(tree, view.site)
 
 
-def check_tree(mind: Mind, got: nbvp.Tree, expected: slow.Tree) -> None:
+def check_tree(mind: Mind, got: nbvp.Tree, expected: oracles.nbvp.Tree) -> None:
     assert int(got.size) == len(expected)
     assert {(int(i), int(j)) for i, j in np.argwhere(got.inside)} == set(expected)
     for site, vertex in expected.items():
@@ -450,22 +458,22 @@ def check_tree(mind: Mind, got: nbvp.Tree, expected: slow.Tree) -> None:
         assert float(got.worth[site]) == pytest.approx(vertex.worth, rel=1e-5, abs=1e-6)
 
 
-def padded(branch: list[oracles.Site]) -> np.ndarray:
+def padded(branch: list[oracles.lattice.Site]) -> np.ndarray:
     """A branch as the planner keeps it."""
-    rows = np.full((slow.REMEMBERED, 2), -1)
-    for index, site in enumerate(branch[: slow.REMEMBERED]):
+    rows = np.full((oracles.nbvp.REMEMBERED, 2), -1)
+    for index, site in enumerate(branch[: oracles.nbvp.REMEMBERED]):
         rows[index] = site
     return rows
 
 
-def walk(mind: Mind, seed: int) -> list[oracles.Site]:
+def walk(mind: Mind, seed: int) -> list[oracles.lattice.Site]:
     """A walk from the robot's node that holds for a while: as a branch of the past."""
     rng, here, branch = np.random.default_rng([seed, 9]), mind.site, []
     for _ in range(rng.integers(0, 8)):
         slots = np.flatnonzero(mind.edge[:, here[0], here[1]])
         slot = int(rng.choice(slots)) if len(slots) and rng.random() < 0.9 else int(rng.integers(25))
-        here = oracles.neighbour(here, slot)
-        if not oracles.inside((mind.size, mind.size), *here):
+        here = oracles.lattice.neighbour(here, slot)
+        if not oracles.lattice.inside((mind.size, mind.size), *here):
             break
         branch.append(here)
     return branch
@@ -486,14 +494,14 @@ def test_trees_equal_oracle(config, seeds):
         young, tree, best = jax.device_get(
             plant(config, view, jnp.asarray(promise, jnp.float32), whole(padded(branch)), key)
         )
-        expected = slow.replant(mind, promise, branch)
+        expected = oracles.nbvp.replant(mind, promise, branch)
         check_tree(mind, young, expected)
         replanted += len(expected) > 1
-        expected = slow.grow(mind, promise, expected, samples_of(mind, key))
+        expected = oracles.nbvp.grow(mind, promise, expected, samples_of(mind, key))
         check_tree(mind, tree, expected)
-        large += len(expected) >= slow.ENOUGH_VERTICES
+        large += len(expected) >= oracles.nbvp.ENOUGH_VERTICES
         if max(vertex.worth for vertex in expected.values()) > 0:
-            np.testing.assert_array_equal(best, padded(slow.best_branch(expected)))
+            np.testing.assert_array_equal(best, padded(oracles.nbvp.best_branch(expected)))
         else:
             worthless += 1
     assert replanted > len(seeds) // 4
@@ -502,7 +510,7 @@ def test_trees_equal_oracle(config, seeds):
 
 def check_gains(config: Config, belief, node, gain, heading_bin) -> tuple[np.ndarray, np.ndarray]:
     """The gains that were refreshed here and there are right at all nodes."""
-    cells, view = slow.gains(config, belief, node)
+    cells, view = oracles.nbvp.gains(config, belief, node)
     np.testing.assert_array_equal(gain[node], cells[node])
     np.testing.assert_array_equal(heading_bin[node], view[node])
     return cells, view
@@ -511,32 +519,32 @@ def check_gains(config: Config, belief, node, gain, heading_bin) -> tuple[np.nda
 def check_nbvp(mind: Mind, old: nbvp.Plan, new: nbvp.Plan, proposal: Proposal, key) -> bool:
     """Whether the plan is the oracle's; if not, its branch must be worth the same."""
     cells, view = check_gains(mind.config, mind.belief, mind.home < FAR_MM, new.gain, new.heading_bin)
-    promise = slow.promises(mind, cells, view)
+    promise = oracles.nbvp.promises(mind, cells, view)
     rest = [pair(site) for site in old.branch if site[0] >= 0]
     if not mind.affordable.any() or not mind.feasible.any():
         return True
-    tree = slow.grow(mind, promise, slow.replant(mind, promise, rest), samples_of(mind, key))
-    branch, same = slow.best_branch(tree), True
-    slot = slow.first_hop(mind, promise) if not branch else slow.slot_between(mind.site, branch[0])
+    tree = oracles.nbvp.grow(mind, promise, oracles.nbvp.replant(mind, promise, rest), samples_of(mind, key))
+    branch, same = oracles.nbvp.best_branch(tree), True
+    slot = oracles.nbvp.first_hop(mind, promise) if not branch else oracles.nbvp.slot_between(mind.site, branch[0])
     if slot is None:
         assert int(proposal.choice) == RETURN_HOME
         return True
     got = int(proposal.choice) // mind.config.headings_per_node
     kept = [pair(site) for site in new.branch if site[0] >= 0]
     if branch:
-        same = got == slot and kept == branch[1 : slow.REMEMBERED]
-        taken = [oracles.neighbour(mind.site, got), *kept]
-        assert same or slow.branch_to(tree, taken[-1]) == taken
-        assert same or slow.difference(tree[taken[-1]].worth, tree[branch[-1]].worth) < CLOSE
+        same = got == slot and kept == branch[1 : oracles.nbvp.REMEMBERED]
+        taken = [oracles.lattice.neighbour(mind.site, got), *kept]
+        assert same or oracles.nbvp.branch_to(tree, taken[-1]) == taken
+        assert same or oracles.nbvp.difference(tree[taken[-1]].worth, tree[branch[-1]].worth) < CLOSE
     else:
         assert got == slot
-    assert int(proposal.heading[got, 0]) == slow.nbvp_heading(mind, promise, view, got)
+    assert int(proposal.heading[got, 0]) == oracles.nbvp.nbvp_heading(mind, promise, view, got)
     return same
 
 
 def one_view_left(mind: Mind, cells: np.ndarray, bins: np.ndarray, own: bool) -> Mind:
     """The same robot, which has looked everywhere but from one node: its own, or the farthest that promises much."""
-    rich = [site for site in mind.sites() if mind.affordable[site] and cells[site] >= slow.LEAST_GAIN]
+    rich = [site for site in mind.sites() if mind.affordable[site] and cells[site] >= oracles.nbvp.LEAST_GAIN]
     left = mind.site if own else max(rich, key=lambda site: mind.here[site], default=mind.site)
     sensed = np.ones_like(mind.sensed)
     sensed[left][bins[left]] = False
@@ -550,7 +558,7 @@ def test_nbvp_equals_oracle():
         mind, view, key = draw_mind(SMALL, seed), draw_view(SMALL, seed), jax.random.key(seed)
         if not mind.feasible.any() or not mind.affordable.any():
             continue
-        cells, bins = slow.gains(SMALL, mind.belief, mind.home < FAR_MM)
+        cells, bins = oracles.nbvp.gains(SMALL, mind.belief, mind.home < FAR_MM)
         if seed % 3:
             mind = one_view_left(mind, cells, bins, own=seed % 3 == 1)
             view = dataclasses.replace(view, sensed=jnp.asarray(mind.sensed))
@@ -576,7 +584,7 @@ def test_repulsion_equals_oracle(config, seeds):
         mm, cell = jax.device_get(nearest_frontiers(config, view.graph.sight))
         got = np.asarray(repel(config, jnp.asarray(cell), told))
         for place in np.argwhere(mm < FAR_MM)[:: 1 + seed % 7]:
-            expected = slow.crowding_cost(config, pair(cell[tuple(place)]), goals[:-1])
+            expected = oracles.shared_greedy.crowding_cost(config, pair(cell[tuple(place)]), goals[:-1])
             assert abs(int(got[tuple(place)]) - expected) <= 10 * (ROBOTS - 1)  # each rounded to a centimetre
 
 
@@ -594,7 +602,7 @@ def test_alone_a_robot_is_a_team_of_one():
         alone, together = both_ways(draw_view(SMALL, seed), jax.random.key(seed))
         for left, right in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
             np.testing.assert_array_equal(left, right[0])
-        wanted, _ = slow.shared_goal(mind, [])
+        wanted, _ = oracles.shared_greedy.shared_goal(mind, [])
         assert from_goal(alone[1]) == wanted
         chosen += wanted is not None
     assert 5 < chosen < 20
@@ -716,7 +724,7 @@ def check_alone(name: str, mind: Mind, before: Noted, after: Noted) -> bool:
     """One robot's proposal, by a planner that has no radio."""
     if name == "smmr":
         if mind.feasible.any():
-            check_pursuit(mind, slow.smmr_goal(mind), True, after.proposal)
+            check_pursuit(mind, oracles.smmr.smmr_goal(mind), True, after.proposal)
         return True
     if name == "nbvp":
         return check_nbvp(mind, before.memory, after.memory, after.proposal, jax.random.wrap_key_data(after.key))
@@ -725,14 +733,16 @@ def check_alone(name: str, mind: Mind, before: Noted, after: Noted) -> bool:
 
 def check_shared(minds: list[Mind], exploring: list[bool], before: Noted, after: Noted) -> list[bool]:
     """Everybody's goal in the order of their numbers, each given the goals that were chosen before."""
-    goals = slow.kept_goals(minds, exploring, [from_goal(of(before.memory, n)) for n in range(len(minds))])
+    goals = oracles.shared_greedy.kept_goals(
+        minds, exploring, [from_goal(of(before.memory, n)) for n in range(len(minds))]
+    )
     same = []
     for number, mind in enumerate(minds):
         got = from_goal(of(after.memory, number))
-        found: list[slow.Offer] = []
+        found: list[oracles.goals.Offer] = []
         expected = goals[number]
         if exploring[number] and expected is None:
-            expected, found = slow.shared_goal(mind, goals)
+            expected, found = oracles.shared_greedy.shared_goal(mind, goals)
         if got != expected:
             check_close(mind, found, got)
         same.append(got == expected)
@@ -778,7 +788,7 @@ def check_move(mind: Mind, proposal: Proposal, move) -> bool:
     if int(move.choice) != int(proposal.choice):
         return True
     slot = int(proposal.choice) // mind.config.headings_per_node
-    assert pair(move.target) == oracles.neighbour(mind.site, slot)
+    assert pair(move.target) == oracles.lattice.neighbour(mind.site, slot)
     assert int(move.heading) == int(proposal.heading[slot, 0])
     return False
 
@@ -793,12 +803,12 @@ def learned(config: Config, world, robots, move) -> tuple[np.ndarray, np.ndarray
         if int(move.mode[number]) > 1:
             continue
         here, there, heading = pair(robots.site[number]), pair(move.target[number]), int(robots.heading[number])
-        slot = slow.slot_between(here, there)
-        length = 0 if slot is None else oracles.slot_length_mm(config, slot)
-        turn = oracles.limited_turn(config, heading, int(move.heading[number]), length)
-        for cell, now in oracles.substep_poses(config, here, there, heading, turn):
-            seen = oracles.footprint(config, world.free, *cell, now)
-            beliefs[number] = oracles.update_belief(beliefs[number], world.free, seen)
+        slot = oracles.nbvp.slot_between(here, there)
+        length = 0 if slot is None else oracles.lattice.slot_length_mm(config, slot)
+        turn = oracles.camera.limited_turn(config, heading, int(move.heading[number]), length)
+        for cell, now in oracles.camera.substep_poses(config, here, there, heading, turn):
+            seen = oracles.camera.footprint(config, world.free, *cell, now)
+            beliefs[number] = oracles.camera.update_belief(beliefs[number], world.free, seen)
         middle = (heading + turn) % 360
         for shift in range(-config.surely_seen_bins, config.surely_seen_bins + 1):
             bin_ = ((middle + config.degrees_per_bin // 2) // config.degrees_per_bin + shift) % config.heading_bins
@@ -809,8 +819,8 @@ def learned(config: Config, world, robots, move) -> tuple[np.ndarray, np.ndarray
 def check_radio(config: Config, before, after, move) -> None:
     """One map for all, and graphs that follow from all of it although only parts were worked out again."""
     robots = after.robots
-    belief, sensed = slow.shared_map(*learned(config, before.world, before.robots, move))
-    edge = oracles.edges(config, belief)
+    belief, sensed = oracles.shared_greedy.shared_map(*learned(config, before.world, before.robots, move))
+    edge = oracles.graph.edges(config, belief)
     mm, cell = jax.device_get(nearest_frontiers(config, of(jax.tree.map(jnp.asarray, robots.graph.sight), 0)))
     for number in range(ROBOTS):
         graph, base = of(robots.graph, number), pair(robots.base[number])
@@ -818,20 +828,20 @@ def check_radio(config: Config, before, after, move) -> None:
         np.testing.assert_array_equal(robots.sensed[number], sensed)
         for leaf, first in zip(jax.tree.leaves(graph.sight), jax.tree.leaves(of(robots.graph.sight, 0)), strict=True):
             np.testing.assert_array_equal(leaf, first)
-        home = oracles.distances(config, edge, [base])
+        home = oracles.graph.distances(config, edge, [base])
         np.testing.assert_array_equal(graph.edge, edge)
         np.testing.assert_array_equal(graph.home_mm, home)
         if number:  # all nodes are connected, so the rest is the same for everybody
             continue
         node = home < FAR_MM
-        utility, histogram = oracles.utilities(config, belief, node)
+        utility, histogram = oracles.graph.utilities(config, belief, node)
         useful = [pair(site) for site in np.argwhere(utility > 0)]
         np.testing.assert_array_equal(np.where(node, graph.sight.utility, 0), utility)
         np.testing.assert_array_equal(graph.sight.histogram * node[..., None], histogram)
-        np.testing.assert_array_equal(graph.useful_mm, oracles.distances(config, edge, useful))
+        np.testing.assert_array_equal(graph.useful_mm, oracles.graph.distances(config, edge, useful))
         mind = Mind(config, belief, np.zeros_like(sensed), base, base, FAR_MM)
         for site in np.argwhere(node):
-            expected = slow.nearest_by_bin(mind, pair(site))
+            expected = oracles.goals.nearest_by_bin(mind, pair(site))
             for towards in range(config.heading_bins):
                 place = (*pair(site), towards)
                 assert (int(mm[place]), pair(cell[place])) == expected.get(towards, (FAR_MM, pair(cell[place])))
@@ -872,7 +882,7 @@ def rough_field(config: Config, sites: int, rng) -> World:
     size, margin = config.lattice.grid_cells(sites), config.margin_cells
     free = np.zeros((size, size), bool)
     free[margin:-margin, margin:-margin] = rng.random((size - 2 * margin,) * 2) > 0.02
-    y, x = oracles.site_cell(config, sites // 2, sites // 2)
+    y, x = oracles.lattice.site_cell(config, sites // 2, sites // 2)
     free[y - 1 : y + 2, x - 1 : x + 2] = True
     free = connected(free, (y, x))
     return World(jnp.asarray(free), whole([sites // 2] * 2), whole(free.sum()))
@@ -881,12 +891,12 @@ def rough_field(config: Config, sites: int, rng) -> World:
 def with_patches(state: State, config: Config, rng) -> State:
     """Everybody knows the same patches all over the field, so that nodes and the unknown are everywhere."""
     belief, size = np.array(state.robots.belief[0]), state.world.free.shape[0]
-    truth = np.where(state.world.free, FREE, oracles.OCCUPIED)
+    truth = np.where(state.world.free, FREE, OCCUPIED)
     for _ in range(60):
         y, x = rng.integers(config.margin_cells, size - config.margin_cells, 2)
         part = np.s_[y : y + rng.integers(size // 4), x : x + rng.integers(size // 4)]
         belief[part] = truth[part]
-    belief[-config.margin_cells :] = belief[:, -config.margin_cells :] = oracles.UNKNOWN
+    belief[-config.margin_cells :] = belief[:, -config.margin_cells :] = UNKNOWN
     holes = rng.random(belief.shape) < 0.02
     belief = jnp.asarray(np.where(holes & (np.array(state.robots.belief[0]) == 0), 0, belief), jnp.uint8)
     sight = whole_sight(config, belief)
@@ -900,7 +910,7 @@ def scatter(robots, rng) -> Move:
     for number in range(ROBOTS):
         here, base = pair(robots.site[number]), robots.base[number]
         slots = np.flatnonzero(robots.graph.edge[number, :, here[0], here[1]])
-        ends = [oracles.neighbour(here, int(slot)) for slot in rng.permutation(slots)]
+        ends = [oracles.lattice.neighbour(here, int(slot)) for slot in rng.permutation(slots)]
         if ends:
             far = max(ends, key=lambda end: np.abs(end - base).sum())
             target[number] = far if rng.random() < 0.5 else ends[0]

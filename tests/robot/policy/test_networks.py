@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import oracles.graph
+import oracles.networks
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import RETURN_HOME
@@ -38,8 +40,6 @@ from decmarvel.simulation.privileged import privileged_view
 from decmarvel.training.critic import Critic, begin_post_head, by_phase, polyak
 from decmarvel.training.loop import PRESETS
 from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes, unprivileged_nodes
-from oracles import networks as network_oracles
-from oracles import simulator as oracles
 
 ROBOTS, SIZE = 4, SITES[SMALL]
 ALL = SIZE * SIZE
@@ -152,7 +152,7 @@ def test_nodes_equal_oracle(seed, bucket):
     for _, observation, _ in one_each(seed):
         nodes, raw = pack(observation, bucket)[0], plain(observation)
         here = tuple(raw.site)
-        sites = network_oracles.kept_sites(raw.node_mask, here, bucket)
+        sites = oracles.networks.kept_sites(raw.node_mask, here, bucket)
         assert here in sites
         count = len(sites)
         np.testing.assert_array_equal(nodes.mask, np.arange(bucket) < count)
@@ -167,7 +167,7 @@ def test_nodes_equal_oracle(seed, bucket):
         for padding in (nodes.features, nodes.histogram, nodes.edges):
             assert not np.asarray(padding[count:]).any()
         expected = np.zeros((bucket, bucket), bool)
-        for place, others in enumerate(network_oracles.neighbourhoods(sites, raw.edge)):
+        for place, others in enumerate(oracles.networks.neighbourhoods(sites, raw.edge)):
             expected[place, others] = True
         np.testing.assert_array_equal(mask_of(nodes), expected)
         asked = [(i, j) for i in range(-2, SIZE + 2) for j in range(-2, SIZE + 2)]
@@ -198,7 +198,7 @@ def test_every_step_of_the_actor_equals_oracle(seed):
     for _, observation, _ in one_each(seed):
         (nodes, where), raw = pack(observation, ALL), plain(observation)
         z, tau, fused, zeta, rho, crossed, policy = plain(steps(actor(), nodes, where))
-        wanted = network_oracles.actor(p, raw, ALL)
+        wanted = oracles.networks.actor(p, raw, ALL)
         count = len(wanted["graph"])
         close(z[:count], list(wanted["graph"].values()))
         assert not z[count:].any()
@@ -221,7 +221,7 @@ def test_actor_in_a_small_bucket_equals_oracle(seed, identity):
     """Nodes left out, and the extension `identity`."""
     network, p = actor(identity), parameters(actor(identity))
     for _, observation, _ in one_each(seed):
-        wanted = network_oracles.actor(p, plain(observation), 10, identity)
+        wanted = oracles.networks.actor(p, plain(observation), 10, identity)
         close(apply(network, *pack(observation, 10)), wanted["policy"])
 
 
@@ -231,10 +231,10 @@ def test_critic_equals_oracle(seed, top, identity):
     """Both heads of Eq. 14 over the nodes of Eq. 15."""
     network, p = critic(identity), parameters(critic(identity))
     for state, observation, privileged in one_each(seed):
-        edge = oracles.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
+        edge = oracles.graph.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
         start = tuple(np.asarray(state.world.start).tolist())
         truth, count = true_of(SMALL, state.world, ALL)
-        linked = sorted(network_oracles.linked_sites(edge, start))
+        linked = sorted(oracles.networks.linked_sites(edge, start))
         assert [tuple(site) for site in truth.site[: int(count)].tolist()] == linked
         assert (truth.site[int(count) :] == -1).all()
         if top:
@@ -242,7 +242,7 @@ def test_critic_equals_oracle(seed, top, identity):
         else:
             nodes = unprivileged_nodes(compact(observation, ALL))
         found = apply(network, nodes, situation(observation))
-        expected = network_oracles.critic(
+        expected = oracles.networks.critic(
             p, plain(observation), plain(privileged), edge, start, SMALL.spacing_m, ALL, top, identity
         )
         close(found, expected)
@@ -254,14 +254,14 @@ def test_privileged_nodes_equal_oracle(seed):
     alone = 0
     for state, observations, privileged in missions(seed):
         truth, _ = true_of(SMALL, state.world, ALL)
-        edge = oracles.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
+        edge = oracles.graph.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
         for number in range(ROBOTS):
             observation, seen = of(observations, number), of(privileged, number)
             nodes = privileged_of(SMALL, truth, observation, seen)
             raw, raw_seen = plain(observation), plain(seen)
             for place in range(int(nodes.mask.sum())):
                 site = tuple(int(v) for v in nodes.site[place])
-                expected = network_oracles.privileged_features(raw, raw_seen, SMALL.spacing_m, site)
+                expected = oracles.networks.privileged_features(raw, raw_seen, SMALL.spacing_m, site)
                 close(nodes.features[place], expected, 1e-6)
                 assert nodes.edges[place] == sum(1 << slot for slot in range(25) if edge[slot][site])
                 np.testing.assert_array_equal(nodes.histogram[place], raw.histogram[site] * raw.node_mask[site])
@@ -434,7 +434,7 @@ def test_actor_with_advice_equals_oracle():
             nodes, where = pack(observation, ALL)
             advice = draw_advice(nodes, where, [seed, turn])
             found = apply(network, nodes, advised(where, advice))
-            close(found, network_oracles.option_policy(p, plain(observation), jax.device_get(advice)))
+            close(found, oracles.networks.option_policy(p, plain(observation), jax.device_get(advice)))
             if where.action_mask.sum() > 9 and nodes.mask.sum() > 3:
                 moved = dataclasses.replace(advice, site=jnp.roll(advice.site, 1, axis=0))
                 dearer = dataclasses.replace(advice, cost_m=advice.cost_m.at[0].add(9.0))
@@ -504,7 +504,7 @@ def test_hunch_equals_oracle(seed):
         nodes, where = pack(observation, ALL)
         found = np.asarray(eqx.filter_jit(network.adviser.hunch)(nodes, where))
         sites = [tuple(site) for site in nodes.site[nodes.mask].tolist()]
-        wanted = network_oracles.hunch(p, plain(observation), sites)
+        wanted = oracles.networks.hunch(p, plain(observation), sites)
         close(found[: len(sites)], [wanted[site] for site in sites])
         spread.append(np.ptp(list(wanted.values())))
     assert max(spread) > 0.1
@@ -714,7 +714,7 @@ def test_a_planner_asks_its_adviser(seed):
         for number in range(ROBOTS):
             observation = plain(of(observations, number))
             sites = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
-            for site, logit in network_oracles.hunch(p, observation, sites).items():
+            for site, logit in oracles.networks.hunch(p, observation, sites).items():
                 known[number][site] = 1 / (1 + np.exp(-logit))
         proposals, advice = decide(state), advise_all(state, known)
         for number in range(ROBOTS):
