@@ -14,6 +14,9 @@ from paths import ROOT
 # Must come before anything imports the package.
 install_import_hook("decmarvel", "beartype.beartype")
 
+# Says what differs, as in files of tests.
+pytest.register_assert_rewrite("robot.planners.checks")
+
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_num_cpu_devices", 2)  # for what is shared among devices

@@ -67,6 +67,7 @@ def functions(path: Path, module: str) -> dict[str, str]:
     return found
 
 
+@cache
 def package_functions() -> dict[str, str]:
     found = {}
     for path in MODULES.values():

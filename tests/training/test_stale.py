@@ -15,9 +15,10 @@ from cases import SMALL
 from decmarvel.core.types import LocalView
 from decmarvel.simulation.environment import views
 from decmarvel.training.stale import stale_nodes
+from minds import ROBOTS, draw_mind, draw_view
+from missions import mind_of, mission
 from oracles.lattice import UNKNOWN, UNREACHABLE
 from oracles.mind import Mind
-from robot.planners.test_planners import ROBOTS, draw_mind, draw_view, mind_of, mission
 
 find = jax.jit(stale_nodes, static_argnums=0)
 find_in_flight = jax.jit(lambda state: stale_nodes(SMALL, views(SMALL, state)))

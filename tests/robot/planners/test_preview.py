@@ -12,9 +12,9 @@ from cases import DEFAULT, FINE, SMALL
 from decmarvel.core.config import Config
 from decmarvel.core.types import LocalView
 from decmarvel.robot.planners.preview import shown
+from minds import draw_mind, draw_view, whole
 from oracles.lattice import FREE, OCCUPIED, OWN_SLOT, SLOTS, UNKNOWN
 from oracles.mind import cells_in_sight
-from robot.planners.test_planners import draw_mind, draw_view, whole
 
 DEPTH = 5
 AHEAD, FAR_AHEAD, HOLD = 13, 14, OWN_SLOT

@@ -18,9 +18,10 @@ from decmarvel.robot.planners.preview import shown
 from decmarvel.robot.policy.nodes import Advice
 from decmarvel.robot.policy.options import advise, telling
 from decmarvel.simulation.environment import views
+from minds import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, of, view_of
+from missions import mind_of, mission
 from oracles.goals import Offer
 from oracles.mind import Mind
-from robot.planners.test_planners import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, mind_of, mission, of, view_of
 
 SECTOR_M, STALE_M, APART_M, OPTIONS = 20, 80, 8.0, 6
 NO_OPTION = -1
