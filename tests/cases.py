@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
-import oracles
+import oracles.lattice
 from decmarvel.core.config import Config
 from decmarvel.worlds.world import World
 
@@ -70,7 +70,7 @@ def draw_case(config: Config, seed: int) -> Case:
         wall[line, begin : begin + length] = False
     inner &= rng.random(inner.shape) > rng.choice([0.0, 0.0, 0.02, 0.2])
     start = (int(rng.integers(0, sites)), int(rng.integers(0, sites)))
-    y, x = oracles.site_cell(config, *start)
+    y, x = oracles.lattice.site_cell(config, *start)
     free[y - 1 : y + 2, x - 1 : x + 2] = True
     free = connected(free, (y, x))
 

@@ -9,8 +9,13 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
+from paths import ROOT
+
 # Must come before anything imports the package.
 install_import_hook("decmarvel", "beartype.beartype")
+
+# Says what differs, as in files of tests.
+pytest.register_assert_rewrite("robot.planners.checks")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -21,7 +26,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # In the environment, so that commands started by tests share it.
-os.environ.setdefault("DECMARVEL_CACHE", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
+os.environ.setdefault("DECMARVEL_CACHE", str(ROOT / ".pytest_cache" / "jax"))
 
 from decmarvel.core.jax_setup import enable_compilation_cache  # noqa: E402
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
+import oracles.lattice
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
@@ -123,7 +123,7 @@ def test_what_is_out_of_sight_changes_nothing_during_a_decision(name, seed):
     hidden = far_sites(flight)
     here = parked(flight, hidden[0], FAILED)
     there = parked(with_strangers(flight, mission(name, seed + 10)), hidden[-1], HOME)
-    y, x = oracles.site_cell(SMALL, *flight.state.robots.site[ME].tolist())
+    y, x = oracles.lattice.site_cell(SMALL, *flight.state.robots.site[ME].tolist())
     rows, columns = np.indices(flight.state.world.free.shape)
     reach = 2 * SMALL.stride + int(SMALL.sensor_radius_cells)
     beyond = jnp.asarray(np.maximum(abs(rows - y), abs(columns - x)) > reach)

@@ -2,13 +2,16 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import jax
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from paths import ROOT
+
 PACKAGE = ROOT / "src" / "decmarvel"
+TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 
 UNSPEAKABLE = {"World", "State", "Progress", "PrivilegedView", "merge", "privileged_view", "decompose"}
 """Names of what sees the ground truth or the team."""
@@ -64,12 +67,21 @@ def functions(path: Path, module: str) -> dict[str, str]:
     return found
 
 
+@cache
 def package_functions() -> dict[str, str]:
     found = {}
     for path in MODULES.values():
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         found |= functions(path, ".".join(part for part in parts if part != "__init__"))
     return found
+
+
+@cache
+def all_tests() -> dict[str, str]:
+    """Docstrings of the functions in all files of tests: "test_module.test_function", wherever the file lies."""
+    files = {path.stem: path for path in TEST_FILES}
+    assert len(files) == len(TEST_FILES), "two files of tests have the same name"
+    return {name: docstring for stem, path in files.items() for name, docstring in functions(path, stem).items()}
 
 
 def texts(path: Path) -> list[str]:
@@ -98,9 +110,9 @@ def test_equations_page_lists_what_exists(row):
         assert name in docstrings, f"no function {name}"
         if number.isdigit():
             assert int(number) in cited(docstrings[name]), f"the docstring of {name} does not say Eq. {number}"
+    existing = all_tests()
     for name in tests:
-        module = name.split(".")[0]
-        assert name in functions(ROOT / "tests" / f"{module}.py", module), f"no test {name}"
+        assert name in existing, f"no test {name}"
 
 
 def test_equations_page_lists_every_function_that_cites_an_equation():

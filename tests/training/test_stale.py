@@ -7,22 +7,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import oracles
-import planner_oracles as slow
+import oracles.camera
+import oracles.goals
+import oracles.graph
+import oracles.lattice
 from cases import SMALL
 from decmarvel.core.types import LocalView
 from decmarvel.simulation.environment import views
 from decmarvel.training.stale import stale_nodes
-from planner_oracles import Mind
-from test_planners import ROBOTS, draw_mind, draw_view, mind_of, mission
+from minds import ROBOTS, draw_mind, draw_view
+from missions import mind_of, mission
+from oracles.lattice import UNKNOWN, UNREACHABLE
+from oracles.mind import Mind
 
 find = jax.jit(stale_nodes, static_argnums=0)
 find_in_flight = jax.jit(lambda state: stale_nodes(SMALL, views(SMALL, state)))
 
 
-def left_to_see(mind: Mind, site: oracles.Site) -> oracles.Cell | None:
+def left_to_see(mind: Mind, site: oracles.lattice.Site) -> oracles.lattice.Cell | None:
     """The nearest frontier in the directions in which a robot has not looked from a site, ties to the lower bin."""
-    nearest = slow.nearest_by_bin(mind, site)
+    nearest = oracles.goals.nearest_by_bin(mind, site)
     if not nearest:
         return None
     return nearest[min(nearest, key=lambda towards: (nearest[towards][0], towards))][1]
@@ -32,14 +36,14 @@ def check(mind: Mind, frontier: np.ndarray, got: np.ndarray) -> Counter[str]:
     """Compare the nodes of one robot, given the frontiers of its team, and count what there was to compare."""
     counts: Counter[str] = Counter()
     for site in mind.sites():
-        node, cell = mind.home[site] < oracles.UNREACHABLE, left_to_see(mind, site)
+        node, cell = mind.home[site] < UNREACHABLE, left_to_see(mind, site)
         if cell is None:
             assert not got[site], (mind.number, site)
             counts["nothing left"] += node
         elif node:
             assert got[site] == (not frontier[cell]), (mind.number, site, cell)
             counts["fresh" if frontier[cell] else "stale"] += 1
-            around = oracles.around(frontier.shape, *cell)
+            around = oracles.graph.around(frontier.shape, *cell)
             counts["lone"] += bool(frontier[cell]) and not any(frontier[other] for other in around)
     return counts
 
@@ -52,7 +56,7 @@ def test_stale_nodes_along_missions_equal_oracle():
             robots, got = jax.device_get((before.state.robots, find_in_flight(before.state)))
             assert got.dtype == bool
             assert got.shape == robots.visits.shape
-            frontier = oracles.frontiers(oracles.merged_belief(robots.belief))
+            frontier = oracles.graph.frontiers(oracles.camera.merged_belief(robots.belief))
             for number in range(ROBOTS):
                 counts += check(mind_of(SMALL, robots, number), frontier, got[number])
     assert counts["stale"] > 800
@@ -71,10 +75,10 @@ def test_lone_frontiers_of_the_team_count():
     counts: Counter[str] = Counter()
     for seed in range(40):
         mind, rng = draw_mind(SMALL, seed), np.random.default_rng([seed, 12])
-        mate = rng.choice(3, mind.belief.shape, p=(0.4, 0.3, 0.3)) * (mind.belief == oracles.UNKNOWN)
+        mate = rng.choice(3, mind.belief.shape, p=(0.4, 0.3, 0.3)) * (mind.belief == UNKNOWN)
         beliefs = np.stack([mind.belief, mate.astype(np.uint8)])
         got = find(SMALL, team_of(draw_view(SMALL, seed), beliefs))
-        counts += check(mind, oracles.frontiers(oracles.merged_belief(beliefs)), np.asarray(got[0]))
+        counts += check(mind, oracles.graph.frontiers(oracles.camera.merged_belief(beliefs)), np.asarray(got[0]))
     assert counts["stale"] > 300
     assert counts["fresh"] > 150
     assert counts["lone"] > 10
@@ -88,5 +92,5 @@ def test_alone_nothing_is_stale():
         got = np.asarray(find(SMALL, team_of(draw_view(SMALL, seed), mind.belief[None])))
         assert got.shape == (1, mind.size, mind.size)
         assert not got.any()
-        counts += check(mind, oracles.frontiers(mind.belief), got[0])
+        counts += check(mind, oracles.graph.frontiers(mind.belief), got[0])
     assert counts["fresh"] > 500

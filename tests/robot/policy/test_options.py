@@ -1,6 +1,6 @@
 """Advice against a second version: what a sector-frontier planner without a memory could do, and where it looks.
 
-How much each heading shows is `shown`'s to say, which has an oracle of its own (test_sweep.py).
+How much each heading shows is `shown`'s to say, which has an oracle of its own (test_preview.py).
 """
 
 import dataclasses
@@ -11,15 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import planner_oracles as slow
+import oracles.goals
 from cases import SMALL
 from decmarvel.core.types import EXPLORING, LocalView
 from decmarvel.robot.planners.preview import shown
 from decmarvel.robot.policy.nodes import Advice
 from decmarvel.robot.policy.options import advise, telling
 from decmarvel.simulation.environment import views
-from planner_oracles import Mind, Offer
-from test_planners import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, mind_of, mission, of, view_of
+from minds import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, of, view_of
+from missions import mind_of, mission
+from oracles.goals import Offer
+from oracles.mind import Mind
 
 SECTOR_M, STALE_M, APART_M, OPTIONS = 20, 80, 8.0, 6
 NO_OPTION = -1
@@ -42,7 +44,7 @@ def draw_known(seed: int, sites: int) -> np.ndarray:
 def all_offers(mind: Mind, known: np.ndarray) -> list[Offer]:
     """What can be chosen, with what the adviser prefers."""
     found = []
-    for offer in slow.offers(mind, lambda cell: slow.sector_cost(mind, cell, SECTOR_M)):
+    for offer in oracles.goals.offers(mind, lambda cell: oracles.goals.sector_cost(mind, cell, SECTOR_M)):
         stale_mm = round(1000 * STALE_M * float(known[offer.node]))
         found.append(dataclasses.replace(offer, cost=offer.cost + stale_mm))
     return found
@@ -66,8 +68,8 @@ def option(
     """The candidate with which a far-sighted robot sets out for an offer, the node that it goes to, what it shows."""
     if offer is None:
         return NO_OPTION, (-1, -1), 0
-    goal = slow.goal_of(mind, offer, far_sighted=True)
-    pursuit = slow.pursue(mind, goal, far_sighted=True)
+    goal = oracles.goals.goal_of(mind, offer, far_sighted=True)
+    pursuit = oracles.goals.pursue(mind, goal, far_sighted=True)
     offered = [int(towards) * mind.config.degrees_per_bin for towards in heading_bin[pursuit.slot]]
     site = (int(goal.viewpoint[0]), int(goal.viewpoint[1]))
     there = shows[pursuit.slot].tolist()
@@ -86,7 +88,7 @@ def check(
     """The actions of all options, and how many of them others would do as well that cost the same up to rounding."""
     left, actions, different = all_offers(mind, known), [], 0
     for action, site, cost_m, seen in zip(*(part.tolist() for part in parts(got)), strict=True):
-        said, taken = (action, tuple(site), seen), slow.cheapest(left)
+        said, taken = (action, tuple(site), seen), oracles.goals.cheapest(left)
         if said != option(mind, heading_bin, shows, taken):
             assert taken is not None
             close = [offer for offer in left if offer.cost <= taken.cost + max(10, CLOSE * taken.cost)]

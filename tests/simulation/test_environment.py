@@ -8,7 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
+import oracles.camera
+import oracles.graph
+import oracles.guard
+import oracles.lattice
 from cases import SMALL, Case, draw_case
 from decmarvel.core.config import Config, Noise
 from decmarvel.core.types import ABSENT, EXPLORING, FAILED, HOME, RETURNING
@@ -19,6 +22,7 @@ from decmarvel.simulation.mission import decide, outcome, run_mission, take_off
 from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
+from oracles.lattice import UNREACHABLE
 
 NEVER = 2**30
 
@@ -48,9 +52,9 @@ class Shadow:
     def __init__(self, case: Case, state) -> None:
         self.config, self.free = case.config, case.free
         self.count = state.robots.mode.shape[0]
-        start = oracles.site_cell(case.config, *case.start)
-        scan = oracles.full_scan(case.config, case.free, *start)
-        belief = oracles.update_belief(np.zeros(case.free.shape, np.uint8), case.free, scan)
+        start = oracles.lattice.site_cell(case.config, *case.start)
+        scan = oracles.camera.full_scan(case.config, case.free, *start)
+        belief = oracles.camera.update_belief(np.zeros(case.free.shape, np.uint8), case.free, scan)
         self.beliefs = [belief.copy() for _ in range(self.count)]
         self.site = [tuple(site) for site in np.asarray(state.robots.site).tolist()]
         self.base = list(self.site)
@@ -69,25 +73,29 @@ class Shadow:
         for robot in range(self.count):
             target = tuple(np.asarray(move.target)[robot].tolist())
             slot = 5 * (target[0] - self.site[robot][0] + 2) + target[1] - self.site[robot][1] + 2
-            lengths[robot] = oracles.slot_length_mm(self.config, slot) if slot != 12 else 0
+            lengths[robot] = oracles.lattice.slot_length_mm(self.config, slot) if slot != 12 else 0
             turn = 0
             if robot in active:
                 wanted = int(move.heading[robot])
-                turn = oracles.limited_turn(self.config, self.heading[robot], wanted, lengths[robot])
-            poses[robot] = oracles.substep_poses(self.config, self.site[robot], target, self.heading[robot], turn)
+                turn = oracles.camera.limited_turn(self.config, self.heading[robot], wanted, lengths[robot])
+            poses[robot] = oracles.camera.substep_poses(
+                self.config, self.site[robot], target, self.heading[robot], turn
+            )
             self.site[robot] = target
         seen: list[list[tuple]] = [[() for _ in range(self.count)] for _ in range(self.count)]
         for k in range(self.config.substeps):
-            feet = {r: oracles.footprint(self.config, self.free, *poses[r][k][0], poses[r][k][1]) for r in active}
+            feet = {
+                r: oracles.camera.footprint(self.config, self.free, *poses[r][k][0], poses[r][k][1]) for r in active
+            }
             for robot in active:
-                self.beliefs[robot] = oracles.update_belief(self.beliefs[robot], self.free, feet[robot])
+                self.beliefs[robot] = oracles.camera.update_belief(self.beliefs[robot], self.free, feet[robot])
                 for other in range(self.count):
                     if other != robot and self.present[other] and poses[other][k][0] in feet[robot]:
                         seen[robot][other] = (poses[other][k][0], poses[other][k][1])
             if len(active) >= 2:
-                twice, once = oracles.overlap(list(feet.values()))
+                twice, once = oracles.camera.overlap(list(feet.values()))
                 self.overlaps.append(twice / once)
-            covered, total = oracles.coverage(oracles.merged_belief(np.stack(self.beliefs)), self.free)
+            covered, total = oracles.camera.coverage(oracles.camera.merged_belief(np.stack(self.beliefs)), self.free)
             if self.metres < 0 and 100 * covered >= 99 * total:
                 done = [self.initial[r] - self.budget[r] + lengths[r] * (k + 1) // 6 for r in range(self.count)]
                 self.metres = max(done)
@@ -117,7 +125,7 @@ def test_a_mission_in_lock_step_with_the_oracles(planner, seed):
             check_guard(shadow, before.robots, move, robot)
         assert np.asarray(robots.heading)[:3].tolist() == shadow.heading[:3]
         assert np.asarray(robots.budget_mm)[:3].tolist() == shadow.budget[:3]
-        covered, _ = oracles.coverage(oracles.merged_belief(np.stack(shadow.beliefs)), case.free)
+        covered, _ = oracles.camera.coverage(oracles.camera.merged_belief(np.stack(shadow.beliefs)), case.free)
         assert int(progress.covered) == covered
         assert int(progress.metres_to_success_mm) == shadow.metres
         assert np.asarray(progress.own_covered)[:3].tolist() == [int((b == 1).sum()) for b in shadow.beliefs[:3]]
@@ -139,19 +147,19 @@ def check_sightings(robots, robot: int, seen: list[tuple]) -> None:
 
 def check_graph(case: Case, shadow: Shadow, robots, robot: int) -> None:
     """The graph that was updated in a window equals the one worked out from the whole belief."""
-    edge = oracles.edges(case.config, shadow.beliefs[robot])
-    home = oracles.distances(case.config, edge, [shadow.base[robot]])
-    node = home < oracles.UNREACHABLE
-    utility, histogram = oracles.utilities(case.config, shadow.beliefs[robot], node)
+    edge = oracles.graph.edges(case.config, shadow.beliefs[robot])
+    home = oracles.graph.distances(case.config, edge, [shadow.base[robot]])
+    node = home < UNREACHABLE
+    utility, histogram = oracles.graph.utilities(case.config, shadow.beliefs[robot], node)
     graph = jax.tree.map(lambda leaf: leaf[robot], robots.graph)
     np.testing.assert_array_equal(graph.edge, edge)
     np.testing.assert_array_equal(graph.home_mm, home)
     np.testing.assert_array_equal(graph.utility, utility)
     np.testing.assert_array_equal(np.asarray(graph.sight.histogram) * node[..., None], histogram)
     everywhere = np.zeros_like(np.asarray(robots.sensed[robot]))
-    mm, _ = oracles.nearest_frontiers(case.config, shadow.beliefs[robot], node, everywhere)
+    mm, _ = oracles.graph.nearest_frontiers(case.config, shadow.beliefs[robot], node, everywhere)
     nearest = np.asarray(nearest_frontiers(case.config, graph.sight)[0]).min(axis=-1)
-    np.testing.assert_array_equal(np.where(node, nearest, oracles.UNREACHABLE), mm)
+    np.testing.assert_array_equal(np.where(node, nearest, UNREACHABLE), mm)
 
 
 def check_guard(shadow: Shadow, before, move, robot: int) -> None:
@@ -162,12 +170,12 @@ def check_guard(shadow: Shadow, before, move, robot: int) -> None:
     slot = 5 * (target[0] - site[0] + 2) + target[1] - site[1] + 2
     budget = int(before.budget_mm[robot])
     if int(move.mode[robot]) == EXPLORING:
-        assert not oracles.must_return(config, np.asarray(graph.home_mm), site, budget)
-        feasible = oracles.feasible_slots(config, np.asarray(graph.edge), np.asarray(graph.home_mm), site, budget)
+        assert not oracles.guard.must_return(config, np.asarray(graph.home_mm), site, budget)
+        feasible = oracles.guard.feasible_slots(config, np.asarray(graph.edge), np.asarray(graph.home_mm), site, budget)
         assert slot == 12 or feasible[slot]
         assert feasible.any()
     elif int(move.mode[robot]) == RETURNING:
-        assert slot in (12, oracles.return_slot(config, np.asarray(graph.edge), np.asarray(graph.home_mm), site))
+        assert slot in (12, oracles.guard.return_slot(config, np.asarray(graph.edge), np.asarray(graph.home_mm), site))
     else:
         assert slot == 12
 
@@ -255,4 +263,4 @@ def test_starts_are_distinct_seen_and_reachable(count):
     known = np.asarray(state.robots.belief[0])
     nodes = int(np.asarray(state.robots.graph.node[0]).sum())
     assert len(bases) == min(count, nodes)
-    assert all(known[oracles.site_cell(config, *base)] == 1 for base in bases)
+    assert all(known[oracles.lattice.site_cell(config, *base)] == 1 for base in bases)

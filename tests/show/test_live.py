@@ -28,7 +28,7 @@ from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import load
 from decmarvel.worlds.place import place
-from test_page import CHROMIUM, FLAGS, in_browser
+from show.test_html import CHROMIUM, FLAGS, in_browser
 
 BUDGET_M = 320.0
 

@@ -6,17 +6,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
+import oracles.camera
+import oracles.lattice
 from cases import DEFAULT, FINE, SMALL
 from decmarvel.core.config import Config
 from decmarvel.core.types import LocalView
 from decmarvel.robot.planners.preview import shown
-from oracles import FREE, OCCUPIED, SLOTS, UNKNOWN
-from planner_oracles import cells_in_sight
-from test_planners import draw_mind, draw_view, whole
+from minds import draw_mind, draw_view, whole
+from oracles.lattice import FREE, OCCUPIED, OWN_SLOT, SLOTS, UNKNOWN
+from oracles.mind import cells_in_sight
 
 DEPTH = 5
-AHEAD, FAR_AHEAD, HOLD = 13, 14, oracles.OWN_SLOT
+AHEAD, FAR_AHEAD, HOLD = 13, 14, OWN_SLOT
 """The slots one and two sites along +x, and none."""
 MIDDLE, AT = (5, 5), 37
 """A site in the middle of SMALL; its cell is (AT, AT)."""
@@ -38,15 +39,17 @@ def guess(belief: np.ndarray, depth: int = DEPTH) -> np.ndarray:
 def count(config: Config, view: LocalView, slot: int, clear: np.ndarray, limited: bool = True) -> list[int]:
     """What the move through a slot would show, for each of its headings, with the limit of the yaw rate or without."""
     site, heading = (int(view.site[0]), int(view.site[1])), int(view.heading)
-    new, length = clear & (np.asarray(view.belief) == UNKNOWN), oracles.slot_length_mm(config, slot)
+    new, length = clear & (np.asarray(view.belief) == UNKNOWN), oracles.lattice.slot_length_mm(config, slot)
     counts = []
     for towards in np.asarray(view.candidates.heading_bin)[slot].tolist():
         wanted = towards * config.degrees_per_bin
-        turn = oracles.limited_turn(config, heading, wanted, length if limited else 10**6)
+        turn = oracles.camera.limited_turn(config, heading, wanted, length if limited else 10**6)
         seen = set()
-        for (y, x), now in oracles.substep_poses(config, site, oracles.neighbour(site, slot), heading, turn):
+        for (y, x), now in oracles.camera.substep_poses(
+            config, site, oracles.lattice.neighbour(site, slot), heading, turn
+        ):
             for cell in cells_in_sight(clear, (y, x), config.sensor_radius_cells):
-                if new[cell] and oracles.in_view(config, cell[0] - y, cell[1] - x, now):
+                if new[cell] and oracles.lattice.in_view(config, cell[0] - y, cell[1] - x, now):
                     seen.add(cell)
         counts.append(len(seen))
     return counts
@@ -84,7 +87,9 @@ def test_what_a_move_shows_equals_oracle(config, seeds):
         counts += expected
         edges += int(np.asarray(view.graph.edge)[slots, *site].sum())
         holds += HOLD in slots
-        outside += sum(not oracles.inside(view.visits.shape, *oracles.neighbour(site, int(slot))) for slot in slots)
+        outside += sum(
+            not oracles.lattice.inside(view.visits.shape, *oracles.lattice.neighbour(site, int(slot))) for slot in slots
+        )
         if seed % 3 == 0:  # what it would be without the limit of the yaw rate, and with another depth
             first = int(slots[0])
             limits += count(config, view, first, clear, limited=False) != expected[0]

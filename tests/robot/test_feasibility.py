@@ -8,7 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracles
+import oracles.graph
+import oracles.guard
+import oracles.lattice
 from cases import SMALL, cases
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS
 from decmarvel.core.types import Graph
@@ -16,6 +18,7 @@ from decmarvel.robot.budget import must_return, return_feasible
 from decmarvel.robot.graph import hop_costs
 from decmarvel.robot.sight import empty_sight
 from decmarvel.simulation.conflicts import resolve_conflicts
+from oracles.lattice import UNREACHABLE
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -35,17 +38,17 @@ def guard(config, edge, home_mm, site, budget_mm):
 def test_guard_equals_oracle(case, seed):
     """Eq. 2 and 3, and the hop that a returning robot takes."""
     rng = np.random.default_rng(seed)
-    edge = oracles.edges(SMALL, case.belief)
-    home = oracles.distances(SMALL, edge, [case.start])
-    here = tuple(rng.permutation(np.argwhere(home < oracles.UNREACHABLE))[0])
+    edge = oracles.graph.edges(SMALL, case.belief)
+    home = oracles.graph.distances(SMALL, edge, [case.start])
+    here = tuple(rng.permutation(np.argwhere(home < UNREACHABLE))[0])
     budget = int(home[here] + rng.integers(0, 8000))
     feasible, turn_back, slot = guard(
         SMALL, jnp.asarray(edge), jnp.asarray(home, jnp.int32), jnp.asarray(here, jnp.int32), jnp.asarray(budget)
     )
-    np.testing.assert_array_equal(feasible, oracles.feasible_slots(SMALL, edge, home, here, budget))
-    assert bool(turn_back) == oracles.must_return(SMALL, home, here, budget)
+    np.testing.assert_array_equal(feasible, oracles.guard.feasible_slots(SMALL, edge, home, here, budget))
+    assert bool(turn_back) == oracles.guard.must_return(SMALL, home, here, budget)
     if edge[:, here[0], here[1]].any():
-        assert int(slot) == oracles.return_slot(SMALL, edge, home, here)
+        assert int(slot) == oracles.guard.return_slot(SMALL, edge, home, here)
 
 
 @given(cases(SMALL), seeds)
@@ -53,17 +56,17 @@ def test_guard_equals_oracle(case, seed):
 def test_a_feasible_move_never_needs_more_than_is_left(case, seed):
     """The theorem in one step: after any move that Eq. 2 admits, the way home and the margin still fit."""
     rng = np.random.default_rng(seed)
-    edge = oracles.edges(SMALL, case.belief)
-    home = oracles.distances(SMALL, edge, [case.start])
-    here = tuple(rng.permutation(np.argwhere(home < oracles.UNREACHABLE))[0])
+    edge = oracles.graph.edges(SMALL, case.belief)
+    home = oracles.graph.distances(SMALL, edge, [case.start])
+    here = tuple(rng.permutation(np.argwhere(home < UNREACHABLE))[0])
     budget = int(home[here] + rng.integers(0, 20000))
     feasible, _, _ = guard(
         SMALL, jnp.asarray(edge), jnp.asarray(home, jnp.int32), jnp.asarray(here, jnp.int32), jnp.asarray(budget)
     )
     for slot in np.flatnonzero(np.asarray(feasible)):
         there = (here[0] + SLOT_OFFSETS[slot, 0], here[1] + SLOT_OFFSETS[slot, 1])
-        left = budget - oracles.slot_length_mm(SMALL, int(slot))
-        assert oracles.distances(SMALL, edge, [there])[case.start] + SMALL.safety_margin_mm <= left
+        left = budget - oracles.lattice.slot_length_mm(SMALL, int(slot))
+        assert oracles.graph.distances(SMALL, edge, [there])[case.start] + SMALL.safety_margin_mm <= left
 
 
 @given(seeds, st.integers(2, 8))
@@ -91,7 +94,7 @@ def test_conflict_rule_equals_oracle(seed, count):
             feasible[robot, (choice[robot] // 3 + (choice[robot] // 3 == SELF_SLOT)) % 25] = True
             choice[robot] = 3 * np.flatnonzero(feasible[robot])[0]
     order, waited = rng.permutation(count), rng.random(count) < 0.3
-    expected = oracles.resolve_conflicts(
+    expected = oracles.guard.resolve_conflicts(
         SMALL,
         [tuple(site) for site in here],
         list(active),

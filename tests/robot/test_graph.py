@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracles
+import oracles.graph
+import oracles.lattice
 from cases import DEFAULT, FINE, SITES, SMALL, Case, cases, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOT_OFFSETS
@@ -17,6 +18,7 @@ from decmarvel.core.types import FAR_MM
 from decmarvel.robot.graph import build, edges, from_sites, shortest_paths
 from decmarvel.robot.observation import candidate_headings, window_headings
 from decmarvel.robot.sight import empty_sight, frontiers, grouped, nearest_frontiers, thin
+from oracles.lattice import UNREACHABLE
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -40,26 +42,26 @@ def whole_graph(config: Config, belief, base):
 
 def check_graph(case: Case, seed: int) -> None:
     config, belief = case.config, case.belief.copy()
-    belief[oracles.site_cell(config, *case.start)] = 1
+    belief[oracles.lattice.site_cell(config, *case.start)] = 1
     sensed = draw_sensed(config, seed)
     graph = whole_graph(config, jnp.asarray(belief), jnp.asarray(case.start, jnp.int32))
-    edge = oracles.edges(config, belief)
+    edge = oracles.graph.edges(config, belief)
     np.testing.assert_array_equal(graph.edge, edge)
-    home = oracles.distances(config, edge, [case.start])
+    home = oracles.graph.distances(config, edge, [case.start])
     np.testing.assert_array_equal(graph.home_mm, home)
-    node = home < oracles.UNREACHABLE
-    utility, histogram = oracles.utilities(config, belief, node)
+    node = home < UNREACHABLE
+    utility, histogram = oracles.graph.utilities(config, belief, node)
     np.testing.assert_array_equal(graph.utility, utility)
     np.testing.assert_array_equal(np.asarray(graph.sight.histogram) * node[..., None], histogram)
     useful = [tuple(site) for site in np.argwhere(utility > 0)]
-    useful_mm = oracles.distances(config, edge, useful)
+    useful_mm = oracles.graph.distances(config, edge, useful)
     np.testing.assert_array_equal(graph.useful_mm, useful_mm)
-    mm, cell = oracles.nearest_frontiers(config, belief, node, sensed)
+    mm, cell = oracles.graph.nearest_frontiers(config, belief, node, sensed)
     got_mm, got_cell = open_frontiers(config, graph.sight, sensed)
     np.testing.assert_array_equal(np.where(node, got_mm, FAR_MM), mm)
     np.testing.assert_array_equal(np.where(node, got_cell, -1), cell)
     for here in np.argwhere(node)[:: max(1, node.sum() // 4)]:
-        expected = oracles.candidate_headings(config, edge, utility, histogram, useful_mm, tuple(here))
+        expected = oracles.graph.candidate_headings(config, edge, utility, histogram, useful_mm, tuple(here))
         got = np.asarray(jitted_headings(config, graph, jnp.asarray(here, jnp.int32)))
         linked = edge[:, here[0], here[1]]
         np.testing.assert_array_equal(got[linked], expected[linked])
@@ -102,17 +104,17 @@ def test_edges_are_symmetric(case):
 @settings(max_examples=100)
 def test_frontiers_equal_oracle(case):
     frontier = frontiers(jnp.asarray(case.belief))
-    expected = oracles.frontiers(case.belief)
+    expected = oracles.graph.frontiers(case.belief)
     np.testing.assert_array_equal(frontier, expected)
-    np.testing.assert_array_equal(grouped(frontier), oracles.grouped(expected))
-    np.testing.assert_array_equal(thin(frontier, jnp.zeros(2, jnp.int32)), oracles.thinned(expected))
+    np.testing.assert_array_equal(grouped(frontier), oracles.graph.grouped(expected))
+    np.testing.assert_array_equal(thin(frontier, jnp.zeros(2, jnp.int32)), oracles.graph.thinned(expected))
 
 
 @given(cases(SMALL), st.integers(0, 11), st.integers(0, 11))
 @settings(max_examples=100)
 def test_distances_from_anywhere_and_from_an_earlier_answer(case, y, x):
-    edge = oracles.edges(SMALL, case.belief)
-    expected = oracles.distances(SMALL, edge, [(y, x)])
+    edge = oracles.graph.edges(SMALL, case.belief)
+    expected = oracles.graph.distances(SMALL, edge, [(y, x)])
     mask = np.zeros((12, 12), bool)
     mask[y, x] = True
     relax = jax.jit(shortest_paths, static_argnums=0)
@@ -129,7 +131,7 @@ def test_window_headings_equal_oracle(counts, seed):
     histogram = np.array(counts) * (np.random.default_rng(seed).random(36) < 0.2)
     histogram[seed % 36] += 1
     got = window_headings(DEFAULT, jnp.asarray(histogram, jnp.int32))
-    assert got.tolist() == oracles.window_headings(DEFAULT, histogram)
+    assert got.tolist() == oracles.graph.window_headings(DEFAULT, histogram)
 
 
 def test_a_single_frontier_is_looked_at_straight():

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracles
+import oracles.camera
+import oracles.lattice
 from cases import DEFAULT, FINE, SMALL, Case, cases, draw_case, free_cell
 from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, substep_pose
 from decmarvel.core.config import Config
@@ -36,8 +37,8 @@ def check_sensing(case: Case, seed: int) -> None:
     config, cell = case.config, free_cell(case, seed)
     heading = seed % 360
     seen, all_round = sense(config, jnp.asarray(case.free), jnp.asarray(cell), jnp.asarray(heading))
-    assert patch_cells(np.asarray(seen), cell) == oracles.footprint(config, case.free, *cell, heading)
-    assert patch_cells(np.asarray(all_round), cell) == oracles.full_scan(config, case.free, *cell)
+    assert patch_cells(np.asarray(seen), cell) == oracles.camera.footprint(config, case.free, *cell, heading)
+    assert patch_cells(np.asarray(all_round), cell) == oracles.camera.full_scan(config, case.free, *cell)
 
 
 @given(cases(SMALL), seeds)
@@ -90,8 +91,8 @@ def test_share_of_cells_that_differ_from_bresenham():
     for index in range(12):
         free = np.asarray(place(generate("indoor", "heldout", index), DEFAULT).free)
         for y, x in rng.permutation(np.argwhere(free))[:8]:
-            ours = {c for c in oracles.visible_cells(free, int(y), int(x), 25.0) if free[c]}
-            classical = {c for c in oracles.bresenham_visible_cells(free, int(y), int(x), 25.0) if free[c]}
+            ours = {c for c in oracles.camera.visible_cells(free, int(y), int(x), 25.0) if free[c]}
+            classical = {c for c in oracles.camera.bresenham_visible_cells(free, int(y), int(x), 25.0) if free[c]}
             differ += len(ours ^ classical)
             total += len(ours | classical)
     print(f"{differ / total:.2%} of {total} cells")
@@ -104,7 +105,9 @@ def test_belief_update_equals_oracle(case, seed):
     cell, config = free_cell(case, seed), case.config
     seen, _ = sense(config, jnp.asarray(case.free), jnp.asarray(cell), jnp.asarray(seed % 360))
     new = jax.jit(remember)(jnp.asarray(case.belief), jnp.asarray(case.free), seen, jnp.asarray(cell))
-    expected = oracles.update_belief(case.belief, case.free, oracles.footprint(config, case.free, *cell, seed % 360))
+    expected = oracles.camera.update_belief(
+        case.belief, case.free, oracles.camera.footprint(config, case.free, *cell, seed % 360)
+    )
     np.testing.assert_array_equal(new, expected)
 
 
@@ -117,8 +120,8 @@ def test_merged_belief_and_coverage(seed):
     truth = np.where(free, 1, 2)
     beliefs = np.where(rng.random((3, 9, 9)) < 0.4, truth, 0).astype(np.uint8)
     merged = merge(jnp.asarray(beliefs))
-    np.testing.assert_array_equal(merged, oracles.merged_belief(beliefs))
-    covered, total = oracles.coverage(np.asarray(merged), free)
+    np.testing.assert_array_equal(merged, oracles.camera.merged_belief(beliefs))
+    covered, total = oracles.camera.coverage(np.asarray(merged), free)
     assert float(coverage(merged, jnp.asarray(total))) == pytest.approx(covered / total)
 
 
@@ -136,10 +139,10 @@ def test_poses_along_a_move(start, offset, heading, wanted):
     config: Config = SMALL
     target = (start[0] + offset[0], start[1] + offset[1])
     slot = 5 * (offset[0] + 2) + offset[1] + 2
-    length = oracles.slot_length_mm(config, slot) if slot != 12 else 0
+    length = oracles.lattice.slot_length_mm(config, slot) if slot != 12 else 0
     turn = limited_turn(config, jnp.asarray(heading), jnp.asarray(wanted), jnp.asarray(length))
-    assert int(turn) == oracles.limited_turn(config, heading, wanted, length)
-    poses = oracles.substep_poses(config, start, target, heading, int(turn))
+    assert int(turn) == oracles.camera.limited_turn(config, heading, wanted, length)
+    poses = oracles.camera.substep_poses(config, start, target, heading, int(turn))
     for k, (cell, now) in enumerate(poses, start=1):
         got = substep_pose(config, jnp.asarray(start), jnp.asarray(target), jnp.asarray(heading), turn, jnp.asarray(k))
         assert (tuple(got[0].tolist()), int(got[1])) == (cell, now)

@@ -43,6 +43,7 @@ from decmarvel.simulation.mission import run_mission
 from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import MapError, generate, save
 from decmarvel.worlds.place import place
+from paths import ROOT
 
 CONFIG = Config()
 ONE_CORE = {"JAX_NUM_CPU_DEVICES": "1"}
@@ -423,7 +424,7 @@ def test_weights_are_told_apart():
 
 
 def test_the_example_of_the_page_runs(done, tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parent.parent / "docs" / "benchmark.md").read_text()
+    page = (ROOT / "docs" / "benchmark.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert blocks
     (tmp_path / "results").symlink_to(done)

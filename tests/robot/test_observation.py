@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import oracles
-import planner_oracles
+import oracles.goals
+import oracles.graph
+import oracles.guard
+import oracles.lattice
+import oracles.mind
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.types import FAR_MM
 from decmarvel.robot.observation import observe
@@ -57,7 +60,7 @@ def tile_of(cell):
     """The site in whose tile a cell lies: stride x stride cells, the site's own cell in the middle."""
     for i in range(SIZE):
         for j in range(SIZE):
-            y, x = oracles.site_cell(SMALL, i, j)
+            y, x = oracles.lattice.site_cell(SMALL, i, j)
             below = SMALL.stride // 2
             if 0 <= cell[0] - (y - below) < SMALL.stride and 0 <= cell[1] - (x - below) < SMALL.stride:
                 return i, j
@@ -83,7 +86,7 @@ def way_to_useful(robot):
         return []
     way = [here]
     while useful_mm[here] > 0:
-        here = oracles.neighbour(here, oracles.best_edge_slot(SMALL, robot.graph.edge, useful_mm, here))
+        here = oracles.lattice.neighbour(here, oracles.guard.best_edge_slot(SMALL, robot.graph.edge, useful_mm, here))
         way.append(here)
     return way
 
@@ -101,7 +104,7 @@ def expected_features(robot):
             heading = -1.0
             if utility > 0:
                 histogram = robot.graph.sight.histogram[i, j].astype(int)
-                heading = oracles.window_headings(SMALL, histogram)[0] / 36
+                heading = oracles.graph.window_headings(SMALL, histogram)[0] / 36
             features[i, j] = [
                 (j - robot.site[1]) * SMALL.spacing_m / 100,
                 (i - robot.site[0]) * SMALL.spacing_m / 100,
@@ -161,7 +164,7 @@ def test_trajectory_tokens(seed):
     """Eq. 9: offsets along the axes of the world in units of 20 m; zero and masked where nobody was seen."""
     for robot, observation in robots_of(seed):
         expected, mask = np.zeros((ROBOTS, 10, 5)), np.zeros((ROBOTS, 10), bool)
-        own = oracles.site_cell(SMALL, *robot.site)
+        own = oracles.lattice.site_cell(SMALL, *robot.site)
         for mate, age, cell, heading in sightings_of(robot):
             dy, dx = (SMALL.cell_m * (cell[axis] - own[axis]) / 20 for axis in (0, 1))
             angle = math.radians(heading)
@@ -181,7 +184,7 @@ def test_a_token_belongs_to_an_own_node_nearby_or_to_none(seed):
             if site is not None and node[site]:
                 assert token_site == site
             elif token_site != (-1, -1):
-                away = np.array(oracles.site_cell(SMALL, *token_site)) - cell
+                away = np.array(oracles.lattice.site_cell(SMALL, *token_site)) - cell
                 assert node[token_site]
                 assert SMALL.cell_m * math.hypot(*away) <= SMALL.spacing_m
 
@@ -202,22 +205,22 @@ NOTHING_CM = 65535
 
 def feasible_slots(robot):
     site = tuple(int(v) for v in robot.site)
-    return oracles.feasible_slots(SMALL, robot.graph.edge, robot.graph.home_mm, site, int(robot.budget_mm))
+    return oracles.guard.feasible_slots(SMALL, robot.graph.edge, robot.graph.home_mm, site, int(robot.budget_mm))
 
 
 def expected_ways(robot):
     """For the extension `advice`: how far each node is, and how far one looks from there."""
     way_cm, open_cm = np.zeros((SIZE, SIZE), int), np.full((SIZE, SIZE), NOTHING_CM)
     here, base = (tuple(int(v) for v in site) for site in (robot.site, robot.base))
-    mind = planner_oracles.Mind(SMALL, robot.belief, robot.sensed, here, base, int(robot.budget_mm))
-    way_mm = oracles.distances(SMALL, robot.graph.edge, [here])
+    mind = oracles.mind.Mind(SMALL, robot.belief, robot.sensed, here, base, int(robot.budget_mm))
+    way_mm = oracles.graph.distances(SMALL, robot.graph.edge, [here])
     for site in np.ndindex(SIZE, SIZE):
         home_mm = int(robot.graph.home_mm[site])
         if home_mm >= FAR_MM:
             continue
         way_cm[site] = min(way_mm[site] // 10, NOTHING_CM)
         if way_mm[site] + home_mm + SMALL.safety_margin_mm <= robot.budget_mm:
-            looks = [mm for mm, _ in planner_oracles.nearest_by_bin(mind, site).values()]
+            looks = [mm for mm, _ in oracles.goals.nearest_by_bin(mind, site).values()]
             open_cm[site] = min([mm // 10 for mm in looks], default=NOTHING_CM)
     return way_cm, open_cm
 
@@ -265,7 +268,7 @@ def test_privileged_fractions(seed):
             np.testing.assert_array_equal(decompose(jnp.asarray(beliefs), jnp.asarray(free), jnp.int32(number)), label)
             for i in range(SIZE):
                 for j in range(SIZE):
-                    y, x = (centre - stride // 2 for centre in oracles.site_cell(SMALL, i, j))
+                    y, x = (centre - stride // 2 for centre in oracles.lattice.site_cell(SMALL, i, j))
                     tile = label[y : y + stride, x : x + stride]
                     shares = [(tile == kind).sum() / stride**2 for kind in (1, 2, 3)]
                     np.testing.assert_allclose(privileged.fractions[number, i, j], shares, atol=1e-6)

@@ -1,0 +1,158 @@
+"""Networks with random weights, and what robots observe along two short missions."""
+
+import dataclasses
+from functools import cache, partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cases import SITES, SMALL, draw_case
+from decmarvel.robot.observation import observe
+from decmarvel.robot.planners.random import RandomPlanner
+from decmarvel.robot.policy.actor import Actor, OptionActor
+from decmarvel.robot.policy.blocks import PLAIN, NetworkConfig
+from decmarvel.robot.policy.nodes import Advice, attention_mask, compact, places, situation
+from decmarvel.robot.policy.weights import named_arrays
+from decmarvel.simulation.environment import views
+from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.mission import decide, take_off
+from decmarvel.simulation.privileged import privileged_view
+from decmarvel.training.critic import Critic
+from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes
+
+ROBOTS, SIZE = 4, SITES[SMALL]
+ALL = SIZE * SIZE
+SEEDS = (3, 9)
+seeds = pytest.mark.parametrize("seed", SEEDS)
+
+
+TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
+
+
+@partial(jax.jit, static_argnums=0)
+def observe_all(config, state):
+    privileged = jax.vmap(lambda number: privileged_view(config, state, number))(jnp.arange(ROBOTS, dtype=jnp.int32))
+    return jax.vmap(lambda view: observe(config, view))(views(config, state)), privileged
+
+
+@cache
+def missions(seed):
+    """(state, observations, privileged views) at take-off and after some decisions of the random planner."""
+    planner, case = RandomPlanner(), draw_case(SMALL, seed)
+    fleet = Fleet.of(ROBOTS, 80.0)
+    flight = jax.jit(take_off, static_argnums=(0, 1))(SMALL, planner, jax.random.key(seed), case.world, fleet)
+    step, found = jax.jit(decide, static_argnums=(0, 1)), []
+    for decision in range(13):
+        if decision in (0, 4, 12):
+            found.append((flight.state, *observe_all(SMALL, flight.state)))
+        flight = step(SMALL, planner, flight)[0]
+    return found
+
+
+def of(tree, number):
+    return jax.tree.map(lambda leaf: leaf[number], tree)
+
+
+def plain(tree):
+    return jax.tree.map(np.asarray, tree)
+
+
+def one_each(seed):
+    """(state, observation, privileged view) of another robot at each moment."""
+    for turn, (state, observations, privileged) in enumerate(missions(seed)):
+        number = (turn + seed) % ROBOTS
+        yield state, of(observations, number), of(privileged, number)
+
+
+def stirred(network, seed):
+    """Random weights everywhere, also where a new network has ones and zeros."""
+    leaves, structure = jax.tree.flatten(network)
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    moved = [leaf + 0.1 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
+    return jax.tree.unflatten(structure, moved)
+
+
+@cache
+def actor(identity=False):
+    return stirred(Actor(jax.random.key(0), NetworkConfig(identity=identity)), 1)
+
+
+@cache
+def option_actor():
+    return stirred(fresh(), 1)
+
+
+def fresh():
+    return OptionActor(jax.random.key(0), dataclasses.replace(TINY, advice=True))
+
+
+@cache
+def critic(identity=False):
+    return stirred(Critic(jax.random.key(2), NetworkConfig(identity=identity)), 3)
+
+
+def parameters(network):
+    """Arrays by name, those of stacked layers one by one."""
+    found = {}
+    for name, leaf in named_arrays(network).items():
+        before, layers, rest = name.partition(".layers.")
+        each = enumerate(leaf) if layers else ()
+        found |= {f"{before}.layers.{number}.{rest}": np.asarray(one, float) for number, one in each}
+        if not layers:
+            found[name] = np.asarray(leaf, float)
+    return found
+
+
+apply = eqx.filter_jit(lambda network, nodes, where, compute=PLAIN: network(nodes, where, compute))
+embed = eqx.filter_jit(lambda network, nodes: network.graph(nodes))
+pack = jax.jit(lambda observation, bucket: (compact(observation, bucket), situation(observation)), static_argnums=1)
+apply_all = eqx.filter_jit(lambda network, nodes, where: jax.vmap(network)(nodes, where))
+pack_all = jax.jit(jax.vmap(lambda observation: (compact(observation, ALL), situation(observation))))
+mask_of, places_of = jax.jit(attention_mask), jax.jit(places)
+true_of = jax.jit(true_nodes, static_argnums=(0, 2))
+
+
+@partial(jax.jit, static_argnums=0)
+def privileged_of(config, truth, observation, seen):
+    other = seen.active & (jnp.arange(ROBOTS) != observation.number)
+    own = compact(observation, ALL)
+    return privileged_nodes(config, truth, own, observation.site, shares_at(truth, seen), seen.sites, other)
+
+
+def close(found, expected, tolerance=1e-4):
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def lonely(where):
+    return dataclasses.replace(where, token_mask=jnp.zeros_like(where.token_mask))
+
+
+OPTIONS = 6
+
+
+def draw_advice(nodes, where, seed):
+    """Two options begin alike, one could be anything, one has no place; then there are no more."""
+    rng, valid = np.random.default_rng(seed), np.flatnonzero(where.action_mask)
+    known = nodes.site[nodes.mask]
+    agreed, other = (int(rng.choice(valid)) if len(valid) else 0 for _ in range(2))
+    action = [agreed, int(rng.integers(75)), agreed, other, -1, -1]
+    site = [*rng.choice(known, 3).tolist(), [99, 99], [-1, -1], [-1, -1]]
+    cost_m = [*np.sort(rng.uniform(10, 30, 4)), 0, 0]
+    shows = [*rng.integers(0, 900, 4), 0, 0]
+    return Advice(*(jnp.array(part, jnp.int32) for part in (action, site)), single(cost_m), jnp.array(shows, jnp.int32))
+
+
+def single(values):
+    return jnp.array(values, jnp.float32)
+
+
+def advised(where, advice):
+    return dataclasses.replace(where, advice=advice)
+
+
+@eqx.filter_jit
+def propose(planner, config, key, state):
+    return jax.vmap(lambda view: planner.propose(config, key, view, None)[0])(views(config, state))

@@ -1,0 +1,114 @@
+"""The training round: it flies, remembers and learns, on several devices, and can be repeated."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cases import SMALL
+from decmarvel.core.errors import TrainingError
+from decmarvel.robot.policy.blocks import PLAIN
+from decmarvel.training.checkpoint import is_key, load_state, read_about, save_state
+from decmarvel.training.collect import succeeded
+from decmarvel.training.loop import make_batch, play_round, prepare, put_in_place, with_own
+from decmarvel.training.memory import sample
+from decmarvel.training.reward_normaliser import scaled
+from training.small_run import SETTINGS, begun, drawn, drawn_with_advice, flown_to_success, maps, run
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+def test_missions_can_end_at_success():
+    """Nothing is remembered of what would come after, and the curriculum hears of it, though nobody is home."""
+    training, gathered = flown_to_success()
+    won = sum(int(each.success) for each in gathered)
+    assert won > 0
+    assert not training.replay.post.any()
+    assert not succeeded(training.air.state).any(), "others have taken off in their place"
+    assert training.curriculum.episodes == sum(int(each.finished) for each in gathered)
+    assert training.curriculum.recent.sum() > 0
+    assert run(12)[0].replay.post.any(), "others go on"
+
+
+def test_advice_and_news_are_remembered_for_who_has_an_adviser():
+    """Options from the cheapest to the dearest, that the robot can do; and which of its nodes are stale."""
+    one, none = drawn_with_advice().state, drawn().state
+    there = one.situation.advice.action >= 0
+    assert there.sum() > 20
+    assert (there[:, :-1] >= there[:, 1:]).all()
+    assert (jnp.diff(one.situation.advice.cost_m, axis=1)[there[:, 1:]] >= 0).all()
+    assert (one.situation.advice.shows[there] > 0).mean() > 0.5
+    assert not one.situation.advice.shows[~there].any()
+    assert 0.05 < one.stale[one.nodes.mask].mean() < 0.95
+    assert not one.stale[~one.nodes.mask].any()
+    assert not (none.situation.advice.action >= 0).any()
+    assert not none.stale.any()
+
+
+def test_rewards_of_several_steps_are_discounted():
+    settings = dataclasses.replace(SETTINGS, sac=dataclasses.replace(SETTINGS.sac, steps=3, discount=0.5))
+    training = jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0]))
+    key = jax.random.key(1)
+    read = jax.jit(lambda t: make_batch(SMALL, settings, maps(), t.replay, t.spread, key, 64))
+    batch, raw = read(training), jax.jit(lambda t: sample(t.replay, key, 64, 3))(training)
+    assert set(np.asarray(raw.steps).tolist()) == {1, 2, 3}
+    for index in range(64):
+        earned = [float(scaled(training.spread, reward)) for reward in raw.reward[index][: raw.steps[index]]]
+        assert batch.reward[index] == pytest.approx(sum(0.5**age * each for age, each in enumerate(earned)), rel=1e-4)
+        assert batch.discount[index] == (0.0 if raw.done[index] else 0.5 ** len(earned))
+
+
+def test_each_device_has_missions_of_its_own_and_all_have_the_same_networks():
+    training, reports = run(12)
+    assert training.air.map.shape == (2, 3)
+    assert (training.replay.reward[0] != training.replay.reward[1]).any()
+    assert reports[-1].remembered == training.replay.count.sum()
+    for leaf in jax.tree.leaves(training.learner):
+        first, second = (np.asarray(shard.data) for shard in leaf.addressable_shards)
+        np.testing.assert_array_equal(first, second)
+    with pytest.raises(TrainingError, match="4 devices cannot share missions = 6"):
+        prepare(SMALL, SETTINGS, maps(), jax.random.key(5), 4)
+
+
+def test_a_round_flies_remembers_and_learns():
+    training, reports = run(12)
+    assert training.rounds == 12
+    assert reports[-1].learned == SETTINGS.updates
+    assert training.learner.updates == SETTINGS.updates * sum(report.learned > 0 for report in reports)
+    assert training.learner.updates > 0
+    assert reports[0].learned == 0 or reports[0].remembered >= SETTINGS.first_rows
+    assert sum(report.gathered.finished for report in reports) == training.curriculum.episodes + np.sum(
+        training.air.state.step >= SETTINGS.collect.max_decisions
+    )
+    assert all(np.isfinite(list(report.metrics.values())).all() for report in reports)
+    assert not training.air.state.robots.mode.max() > 4
+
+
+def test_the_same_seed_gives_the_same_training():
+    everywhere, again = begun()
+    for _ in range(12):
+        again, _ = play_round(SMALL, SETTINGS, PLAIN, everywhere, again)
+    same(run(12)[0], again)
+
+
+def same(one, other) -> None:
+    """Bit for bit."""
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if is_key(a):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_a_run_that_was_saved_and_loaded_goes_on_as_if_nothing_had_happened(tmp_path):
+    training, _ = run(6)
+    save_state(tmp_path / "state.safetensors", training, {"note": 7})
+    assert read_about(tmp_path / "state.safetensors") == {"note": 7}
+    shapes = jax.eval_shape(lambda: prepare(SMALL, SETTINGS, maps(), jax.random.key(5), 2))
+    loaded = load_state(tmp_path / "state.safetensors", shapes)
+    same(loaded, training)
+    everywhere, loaded = put_in_place(maps(), loaded)
+    for _ in range(6):
+        loaded, _ = play_round(SMALL, SETTINGS, PLAIN, everywhere, loaded)
+    same(loaded, run(12)[0])
