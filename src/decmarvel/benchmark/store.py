@@ -1,4 +1,4 @@
-"""The folder of a benchmark: what was flown under which terms, and what is still missing. One process at a time."""
+"""The folder of a benchmark: its rows, the terms they were made under, what is missing. One process at a time."""
 
 import dataclasses
 import json
@@ -46,7 +46,7 @@ class Store:
 
 @contextmanager
 def open_store(folder: Path, config: Config, maps: Iterable[Building]) -> Iterator[Store]:
-    """Make or take up a benchmark. One that was made under other terms, or is being written, is refused."""
+    """Begin or continue a benchmark. One that was made under other terms, or is being written, is refused."""
     for each in (folder, folder / FOLDER, folder / MISSIONS):
         each.mkdir(parents=True, exist_ok=True)
     try:
@@ -97,7 +97,7 @@ def _read_terms(path: Path) -> dict[str, Any] | None:
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    """In words, the first thing in which two terms contradict each other."""
+    """The first difference between two terms, in words."""
     if old.get("version") != new["version"]:
         return f"decmarvel {old.get('version')}, this is {new['version']}"
     for name in sorted(old["config"].keys() | new["config"].keys()):
