@@ -81,4 +81,5 @@ def executor(cluster: str | None, batch: int | None) -> Executor:
 
 
 def amount(devices: int, gpu: bool) -> str:
+    """In words."""
     return f"{devices} {'GPU' if gpu else 'core'}{'s' * (devices != 1)}"
