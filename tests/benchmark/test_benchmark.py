@@ -20,8 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decmarvel.benchmark.batches import coverage_curve, fly_all, make_batches, weights_digest
-from decmarvel.benchmark.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards
+from decmarvel.benchmark import metrics
+from decmarvel.benchmark.batches import coverage_curve, make_batches, weights_digest
+from decmarvel.benchmark.executors import LocalExecutor
+from decmarvel.benchmark.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards, table
 from decmarvel.benchmark.store import open_store
 from decmarvel.benchmark.trials import (
     Setting,
@@ -148,7 +150,7 @@ def test_rows_depend_on_nothing_but_their_mission(done):
     assert [len(batch.trials) for batch in batches] == [4, 4, 2]
     assert len({trial.setting.budget_m for trial in batches[1].trials}) == 2
     expected = by_identity(done)
-    for batch, flown in fly_all(batches):
+    for batch, flown in LocalExecutor().fly(batches):
         assert [trial.identity for trial in batch.trials] == identities(flown.rows)
         for row, identity in zip(flown.rows.to_pylist(), identities(flown.rows), strict=True):
             assert row == expected[identity]
@@ -423,6 +425,39 @@ def test_weights_are_told_apart():
     assert digests[0] != digests[1] == digests[2]
 
 
+def test_the_page_says_what_the_metrics_say():
+    page = (Path(__file__).parent.parent / "docs" / "benchmark.md").read_text()
+    for metric, column in metrics.COLUMNS:
+        kind = np.dtype(column.kind.to_pandas_dtype()).name + ", null" * metric.optional
+        assert f"| `{column.name}` | {kind} | {metric.unit} | {metric.meaning} |\n" in page
+
+
+def test_rows_of_the_first_version_get_todays_names(tmp_path, done):
+    """What was called dec-marvel and flew with the package's weights of then is `options`; others keep their names."""
+    ours, other = "3f374a2277616984", "0123456789abcdef"
+    cases = {
+        ("dec-marvel", ours, "0.1.0"): "options",
+        ("dec-marvel", other, "0.1.0"): "dec-marvel",
+        ("dec-marvel", None, "0.1.0"): "dec-marvel",
+        ("dec-marvel", ours, "0.2.0"): "dec-marvel",
+        ("nearest", ours, "0.1.0"): "nearest",
+    }
+    row = read_rows(done).to_pylist()[0]
+    for number, ((planner, weights, version), expected) in enumerate(cases.items()):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(table([row | {"planner": planner, "weights": weights, "version": version}]), path)
+        assert read_rows(path).to_pylist() == [row | {"planner": expected, "weights": weights, "version": version}]
+
+
+def test_a_metric_that_is_younger_than_the_rows_is_missing(tmp_path, done):
+    rows = read_rows(done)
+    pq.write_table(rows.drop_columns("metres_to_99"), tmp_path / "old.parquet")
+    assert read_rows(tmp_path / "old.parquet")["metres_to_99"].null_count == len(rows)
+    pq.write_table(rows.drop_columns("coverage"), tmp_path / "old.parquet")
+    with pytest.raises(RowsError, match="no column 'coverage'"):
+        read_rows(tmp_path / "old.parquet")
+
+
 def test_the_example_of_the_page_runs(done, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "benchmark.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
@@ -432,5 +467,5 @@ def test_the_example_of_the_page_runs(done, tmp_path, monkeypatch, capsys):
     for block in blocks:
         exec(compile(block, "benchmark.md", "exec"), {"__name__": "page"})
     assert "nearest" in capsys.readouterr().out
-    table = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert table == SCHEMA.names
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert names == SCHEMA.names
