@@ -30,9 +30,9 @@ from decmarvel.robot.planners.base import Planner
 from decmarvel.robot.policy.blocks import Compute, NetworkConfig
 from decmarvel.robot.policy.planner import LearnedPlanner
 from decmarvel.show.sheet import GROUND, INK, save
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import Outcome, run_mission
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.training.collect import CollectSettings
 from decmarvel.training.curriculum import CurriculumSettings
 from decmarvel.training.loop import TrainSettings, play_round, prepare, put_in_place, that_fit
@@ -185,7 +185,7 @@ def main() -> None:
     enable_compilation_cache()
     begin = time.perf_counter()
     worlds = small_worlds("heldout", MISSIONS)
-    references = [judge(name, PLANNERS[name], worlds, 0.0, 0, 0) for name in ("random", "nearest")]
+    references = [judge(name, roster.planner(name), worlds, 0.0, 0, 0) for name in ("random", "nearest")]
     points = learn(arguments.minutes, arguments.seed, worlds)
     arguments.out.mkdir(parents=True, exist_ok=True)
     with (arguments.out / "curve.csv").open("w", newline="") as file:

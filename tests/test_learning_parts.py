@@ -15,13 +15,12 @@ from cases import SITES, SMALL, Case, draw_case
 from decmarvel.core.types import EXPLORING, RETURNING
 from decmarvel.robot.observation import observe
 from decmarvel.robot.policy.nodes import Advice, compact, situation
-from decmarvel.simulation import environment
+from decmarvel.simulation import environment, roster
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import take_off
 from decmarvel.simulation.privileged import privileged_view
 from decmarvel.simulation.radio import propose_all
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.training.codec import Inputs, decode, encode
 from decmarvel.training.curriculum import Curriculum, CurriculumSettings, draw_budget_mm, learn, target_m
 from decmarvel.training.memory import POST, PRE, Step, add, bytes_per_row, create, sample
@@ -75,7 +74,7 @@ MISSIONS = {
     "clutter": (draw_case(SMALL, 1003), [60, 45, 30, 0], [NEVER] * 4, 3, 8),
 }
 """World, budgets in metres, failures, seed, decisions."""
-PLANNER = PLANNERS["random"]
+PLANNER = roster.planner("random")
 
 
 @cache

@@ -32,11 +32,11 @@ from decmarvel.robot.planners import nbvp, smmr
 from decmarvel.robot.planners.base import Planner, by_slot
 from decmarvel.robot.planners.goals import Goal
 from decmarvel.robot.sight import empty_sight, nearest_frontiers, paste_window, sight_window
+from decmarvel.simulation import roster
 from decmarvel.simulation.environment import reset, views
 from decmarvel.simulation.fleet import NEVER, Fleet
-from decmarvel.simulation.mission import Flight, decide
+from decmarvel.simulation.mission import InFlight, decide
 from decmarvel.simulation.radio import RadioPlanner, share
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.simulation.shared_greedy import repulsion_mm
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
@@ -282,7 +282,9 @@ def test_nearest_and_sector_equal_oracle(name, config, seeds):
         if seed % 3 == 0:  # some goal of the past
             cell = draw_cells(mind, seed, 1)[0]
             old = slow.Goal(min(slow.seeing_sites(mind, cell), default=mind.site), cell)
-        proposal, memory = jax.device_get(propose(config, PLANNERS[name], view, to_goal(old), jax.random.key(seed)))
+        proposal, memory = jax.device_get(
+            propose(config, roster.planner(name), view, to_goal(old), jax.random.key(seed))
+        )
         got = from_goal(memory)
         chosen += got is not None
         different += not check_nearest(mind, old, name == "sector", got, proposal)
@@ -383,7 +385,7 @@ def test_smmr_equals_oracle(config, seeds):
     chosen = 0
     for seed in seeds:
         mind, view = draw_mind(config, seed), draw_view(config, seed)
-        proposal, _ = jax.device_get(propose(config, PLANNERS["smmr"], view, None, jax.random.key(seed)))
+        proposal, _ = jax.device_get(propose(config, roster.planner("smmr"), view, None, jax.random.key(seed)))
         if mind.feasible.any():
             check_pursuit(mind, slow.smmr_goal(mind), True, proposal)
             chosen += int(proposal.choice) >= 0
@@ -555,7 +557,7 @@ def test_nbvp_equals_oracle():
             mind = one_view_left(mind, cells, bins, own=seed % 3 == 1)
             view = dataclasses.replace(view, sensed=jnp.asarray(mind.sensed))
         old = nbvp.Plan(whole(cells), whole(bins), whole(padded(walk(mind, seed))), whole(mind.site))
-        proposal, new = jax.device_get(propose(SMALL, PLANNERS["nbvp"], view, old, key))
+        proposal, new = jax.device_get(propose(SMALL, roster.planner("nbvp"), view, old, key))
         different += not check_nbvp(mind, jax.device_get(old), new, proposal, key)
         home += int(proposal.choice) == RETURN_HOME
         outside += seed % 3 == 1 and int(proposal.choice) != RETURN_HOME
@@ -581,7 +583,7 @@ def test_repulsion_equals_oracle(config, seeds):
 
 
 def test_alone_a_robot_is_a_team_of_one():
-    planner, chosen = PLANNERS["shared-greedy"], 0
+    planner, chosen = roster.planner("shared-greedy"), 0
 
     @jax.jit
     def both_ways(view, key):
@@ -601,9 +603,10 @@ def test_alone_a_robot_is_a_team_of_one():
 
 
 def test_only_shared_greedy_has_a_radio():
-    assert {name for name, planner in PLANNERS.items() if planner.communicates} == {"shared-greedy"}
-    for planner in PLANNERS.values():
-        assert isinstance(planner, RadioPlanner) == planner.communicates
+    planners = {name: roster.planner(name) for name, entry in roster.PLANNERS.items() if entry.packaged}
+    assert {name for name, planner in planners.items() if planner.communicates} == {"shared-greedy"}
+    for name, planner in planners.items():
+        assert isinstance(planner, RadioPlanner) == planner.communicates == roster.needs_radio(name)
 
 
 # Missions
@@ -667,9 +670,9 @@ def wide_world(config: Config, seed: int) -> World:
             return case.world
 
 
-def mission(config: Config, name: str, seed: int, decisions: int) -> Iterator[tuple[Flight, Flight, object]]:
+def mission(config: Config, name: str, seed: int, decisions: int) -> Iterator[tuple[InFlight, InFlight, object]]:
     """A mission decision by decision: before, after, and the moves; everything as NumPy arrays."""
-    planner = PLANNERS[name]
+    planner = roster.planner(name)
     spy = RadioSpy(planner) if isinstance(planner, RadioPlanner) else Spy(planner)
     budget_m, fail_step = list(FLEETS.values())[seed % len(FLEETS)]
     fleet = Fleet(
@@ -679,7 +682,7 @@ def mission(config: Config, name: str, seed: int, decisions: int) -> Iterator[tu
     )
     state = jitted_reset(config, jax.random.key(seed), wide_world(config, seed), fleet)
     fresh = jax.tree.map(lambda leaf: jnp.stack([leaf] * ROBOTS), spy.start(config, SITES[config]))
-    flight = Flight(state, fresh, jax.random.key(seed + 100))
+    flight = InFlight(state, fresh, jax.random.key(seed + 100))
     for _ in range(decisions):
         after, move, _ = advance(config, spy, flight)
         yield flight, after, move
@@ -916,7 +919,7 @@ def test_what_is_updated_in_parts_is_right_everywhere(config, sites, steps):
     state = with_patches(state, config, rng)
     state = jitted_share(config, state.robots.site, state)
     alone, everywhere = np.array(state.robots.belief[0]), np.ones((sites, sites), bool)
-    start = PLANNERS["nbvp"].start(config, sites)
+    start = roster.planner("nbvp").start(config, sites)
     plan = nbvp.Plan(*whole_gain(config, jnp.asarray(alone)), start.branch, start.site)
     for _ in range(steps):
         before = jax.device_get(state)

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from decmarvel.cli.options import (
-    BUDGET_LIMITS_M,
-    MAX_ROBOTS,
     Spacing,
     Weights,
     check_name,
     check_range,
     check_spacing,
-    choose_planner,
     complain,
     make_folder,
 )
+from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS
+from decmarvel.simulation.roster import PLANNERS, planner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +35,8 @@ T = TypeVar("T")
 def benchmark(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the rows. One that is there already goes on.")],
     planners: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Names of planners. (default: all but random)")
+        str | None,
+        typer.Option(metavar="A,B", help="Names of planners. (default: all but random, and dec-marvel)"),
     ] = None,
     robots: Annotated[str, typer.Option(metavar="N,N", help="Team sizes, 1 to 16.")] = "2,4,8",
     budgets: Annotated[str, typer.Option(metavar="M,M", help="Travel budgets in metres.")] = "720,800,1024",
@@ -87,12 +87,13 @@ def benchmark(
     from decmarvel.benchmark.store import open_store
     from decmarvel.core.config import NOISE_LEVELS, Config
     from decmarvel.core.jax_setup import enable_compilation_cache, use_all_cores
-    from decmarvel.simulation.roster import LEARNED, PLANNERS
 
     for level in levels:
         check_name("--noise", level, NOISE_LEVELS)
-    everybody = [name for name in PLANNERS if name != "random"] + [LEARNED]
-    chosen = {name: choose_planner(name, weights, "--planners") for name in names or everybody}
+    everybody = [name for name, entry in PLANNERS.items() if name != "random" and entry.packaged]
+    for name in names or everybody:
+        check_name("--planners", name, PLANNERS)
+    chosen = {name: planner(name, weights if PLANNERS[name].learned else None) for name in names or everybody}
     config = Config(spacing_m=config_spacing_m)
     workers = None
     if cluster is not None:
