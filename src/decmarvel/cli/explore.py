@@ -107,7 +107,7 @@ def explore(
         if live:
             invite(console, live)
         flight, recorder = fly_and_show(mission, console, quiet, interruption, live)
-        recording = recorder.recording(complete=recorder.landed or not interruption.signal)
+        recording = recorder.recording(complete=flight.landed or not interruption.signal)
         _write(console, folder, recording, flight, share, live, began)
         if quiet:
             print(folder)

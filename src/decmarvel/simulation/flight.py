@@ -58,6 +58,7 @@ class Mission:
 
     @property
     def key(self) -> Key:
+        """The random key of the whole mission."""
         return jax.random.key(self.seed)
 
     def fly(self) -> Outcome:
@@ -74,8 +75,9 @@ class Mission:
 class Flight:
     """A mission in the air. `step` makes one decision of the whole team; to iterate flies on to the end.
 
-    The iterator gives the present moment, then the moment after each decision. The first flight of a planner with a
-    team and a building of some size waits for the compiler; the next ones do not.
+    The iterator gives the present moment, then the moment after each decision; `moment` is the newest, `decisions`
+    their number. The first flight of a planner with a team and a building of some size waits for the compiler; the next
+    ones do not.
     """
 
     def __init__(self, mission: Mission) -> None:
@@ -84,7 +86,6 @@ class Flight:
         self.decisions = 0
         self._now, first = _take_off(mission.config, mission.planner, mission.key, mission.world, mission.fleet)
         self.moment: Moment = jax.device_get(first)
-        """The team now, on the host."""
 
     @property
     def state(self) -> State:
@@ -98,6 +99,7 @@ class Flight:
 
     @property
     def done(self) -> bool:
+        """Whether the mission is over."""
         return self.landed or self.decisions >= self.mission.max_decisions
 
     @property
@@ -122,7 +124,7 @@ class Flight:
         return jax.device_get(_outcome(self.mission.config, self.state))
 
 
-def _check(name: str, value: float, low: float, high: float) -> None:
+def _check(name: str, value: int | float, low: int | float, high: int | float) -> None:
     if not low <= value <= high:
         raise ValueError(f"{name} is {value:.10g}; choose {low:.10g} to {high:.10g}")
 

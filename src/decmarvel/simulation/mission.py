@@ -24,17 +24,25 @@ class Outcome(eqx.Module):
     """The metrics of one finished (or interrupted) mission."""
 
     coverage: Float32[Array, "*batch"]
+    """Share of the floor that the team has seen."""
     success: Bool[Array, "*batch"]
+    """Whether the team has seen 99% of the floor."""
     strict_success: Bool[Array, "*batch"]
+    """The same, and no robot is stranded."""
     metres_to_99: Float32[Array, "*batch"]
-    """NaN where 99% was not reached."""
+    """The longest way of a robot when the team had seen 99%; NaN where it never did."""
     overlap: Float32[Array, "*batch"]
+    """Mean share of what the cameras see at one time that more than one of them sees."""
     overlap_cumulative: Float32[Array, "*batch"]
+    """Share of the covered floor that more than one robot has seen."""
     individual_99: Float32[Array, "*batch N"]
+    """The way of each robot until it had seen 99% by itself; NaN where it never did."""
     travelled_m: Float32[Array, "*batch N"]
     remaining_m: Float32[Array, "*batch N"]
+    """What is left of each robot's budget."""
     home: Bool[Array, "*batch N"]
     failed: Bool[Array, "*batch N"]
+    """Whether the robot broke down."""
     stranded: Int32[Array, "*batch"]
     """Unfailed robots that are not home, or overspent."""
     decisions: Int32[Array, "*batch"]
@@ -45,12 +53,18 @@ class Moment(eqx.Module):
 
     site: Int32[Array, "*batch N 2"]
     heading: Int32[Array, "*batch N"]
+    """Where each camera points, in degrees."""
     mode: Int32[Array, "*batch N"]
+    """An index of `decmarvel.core.types.MODE_NAMES`."""
     budget_mm: Int32[Array, "*batch N"]
+    """What is left."""
     covered: Int32[Array, "*batch"]
+    """Free cells that the team has seen."""
     success_mm: Int32[Array, "*batch"]
+    """The longest way of a robot when the team had seen 99%; -1 before."""
     overlap: Float32[Array, "*batch"]
     seen: Bool[Array, "*batch N N"]
+    """Which robot (row) sees which teammate (column), where, and pointing where."""
     seen_cell: Int32[Array, "*batch N N 2"]
     seen_heading: Int32[Array, "*batch N N"]
 
