@@ -10,7 +10,7 @@ READY := .venv/.ready
 # Packages of another Python, such as those of a sourced ROS workspace, stay out of the environment.
 unexport PYTHONPATH
 
-.PHONY: explore test lint lock clean
+.PHONY: explore test lint api lock clean
 
 explore: $(READY)
 	@.venv/bin/decmarvel explore $(ARGS)
@@ -23,6 +23,10 @@ lint: $(READY)
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
+
+# The page of the Python API, from the docstrings.
+api: $(READY)
+	.venv/bin/python docs/make_api.py
 
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \

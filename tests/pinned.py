@@ -1,7 +1,7 @@
 """Short missions of every planner, and what came of them, bit for bit: behaviour that a change of structure must keep.
 
-`python tests/pinned.py` prints the file that `test_pinned.py` compares with. Renew it only with a change that is meant to
-change what robots do, and say so.
+`python tests/pinned.py` prints the file that `test_pinned.py` compares with. Renew it only with a change that is meant
+to change what robots do, and say so.
 """
 
 import hashlib

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from decmarvel.benchmark import metrics
-from decmarvel.benchmark.batches import coverage_curve, make_batches, weights_digest
+from decmarvel.benchmark.batches import coverage_curve, make_batches
 from decmarvel.benchmark.executors import LocalExecutor
 from decmarvel.benchmark.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards, table
 from decmarvel.benchmark.store import open_store
@@ -40,14 +40,16 @@ from decmarvel.cli import main
 from decmarvel.core.config import NOISE_LEVELS, Config
 from decmarvel.recording.format import load_recording
 from decmarvel.recording.playback import beliefs_after
+from decmarvel.robot.policy.weights import fingerprint
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import FAIL_STEPS, NEVER
 from decmarvel.simulation.mission import run_mission
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import MapError, generate, save
 from decmarvel.worlds.place import place
 from paths import ROOT
 
 CONFIG = Config()
+PLANNED = {name: roster.planner(name) for name in ("nearest", "sector")}
 ONE_CORE = {"JAX_NUM_CPU_DEVICES": "1"}
 """As in the process of the tests, so that they share compiled programs."""
 GRID = ["--planners", "nearest", "--robots", "2", "--budgets", "60,90", "--broken", "0,1", "--trials", "3"]
@@ -129,7 +131,7 @@ def test_a_row_is_its_mission(done):
     for trial in grid():
         world = place(maps[trial.map_id], CONFIG)
         key = mission_key(jnp.uint32(trial.seed), jnp.asarray(map_number(trial.map_id), jnp.uint32))
-        alone = fly(CONFIG, PLANNERS["nearest"], key, world, trial.fleet, 512)
+        alone = fly(CONFIG, roster.planner("nearest"), key, world, trial.fleet, 512)
         row = rows[trial.identity]
         assert row["coverage"] == pytest.approx(float(alone.coverage), rel=1e-6)
         assert row["travelled_m"] == pytest.approx(float(alone.travelled_m.max()), abs=1e-4)
@@ -146,7 +148,7 @@ def test_rows_depend_on_nothing_but_their_mission(done):
     """Another batch size, budgets mixed, the order reversed; a batch that is filled up."""
     maps = heldout_maps(3, CONFIG)
     some = [trial for trial in reversed(grid()) if trial.seed == 0][:10]
-    batches = make_batches(some, CONFIG, PLANNERS, maps, 4, mix_budgets=True)
+    batches = make_batches(some, CONFIG, PLANNED, maps, 4, mix_budgets=True)
     assert [len(batch.trials) for batch in batches] == [4, 4, 2]
     assert len({trial.setting.budget_m for trial in batches[1].trials}) == 2
     expected = by_identity(done)
@@ -401,10 +403,10 @@ def test_programs_are_few():
     maps = heldout_maps(4, CONFIG)
     grid = settings({"nearest": None, "sector": None}, [2, 4], [60.0, 90.0, 120.0], [0, 1], list(NOISE_LEVELS))
     wanted = trials(grid, maps, 4)
-    mixed = make_batches(wanted, CONFIG, PLANNERS, maps, 24, mix_budgets=True)
+    mixed = make_batches(wanted, CONFIG, PLANNED, maps, 24, mix_budgets=True)
     assert len(mixed) == 2 * 2 * 3
     assert all(len(batch.trials) == 24 for batch in mixed)
-    apart = make_batches(wanted, CONFIG, PLANNERS, maps, 3, mix_budgets=False)
+    apart = make_batches(wanted, CONFIG, PLANNED, maps, 3, mix_budgets=False)
     for batch in (*mixed, *apart):
         assert len({(t.setting.planner, t.setting.robots, t.setting.noise) for t in batch.trials}) == 1
         assert batch.config.noise == NOISE_LEVELS[batch.trials[0].setting.noise]
@@ -415,13 +417,10 @@ def test_programs_are_few():
 
 
 def test_weights_are_told_apart():
-    assert weights_digest(PLANNERS["nearest"]) is None
-
-    class Learned(type(PLANNERS["nearest"])):
+    class Learned(type(roster.planner("nearest"))):
         weights: jax.Array = eqx.field(default_factory=lambda: jnp.zeros(3))
 
-    digests = [weights_digest(Learned(weights=jnp.full(3, value))) for value in (0.0, 1.0, 1.0)]
-    assert None not in digests
+    digests = [fingerprint(Learned(weights=jnp.full(3, value))) for value in (0.0, 1.0, 1.0)]
     assert digests[0] != digests[1] == digests[2]
 
 

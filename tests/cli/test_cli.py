@@ -76,7 +76,7 @@ def test_explore(capsys, small_map, tmp_path):
     assert summary.keys() >= KEYS
     assert summary["complete"]
     assert 0.5 < summary["coverage"] <= 1
-    assert (summary["map_id"], summary["seed"], summary["planner"]) == ("two rooms", 5, "dec-marvel")
+    assert (summary["map_id"], summary["seed"], summary["planner"]) == ("two rooms", 5, "options")
     assert (summary["version"], summary["budget_m"]) == (__version__, 90.0)
     assert [robot["number"] for robot in summary["robots"]] == [1, 2]
     for robot in summary["robots"]:

@@ -23,9 +23,9 @@ from decmarvel.robot.policy.planner import LearnedPlanner
 from decmarvel.show.film import FINE, UNSEEN, Artist, FilmError, count_frames, write_film
 from decmarvel.show.footprints import done, draw_footprints, sensed
 from decmarvel.show.sheet import FLOOR, WALL
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import consider, decide, moment, outcome, take_off
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
@@ -54,7 +54,7 @@ def flown() -> Flown:
     free[2:30, 2:78] = free[30:40, 30:48] = free[40:68, 2:78] = True
     free[40:60, 39:41] = False
     building = Building(free, (15, 40), CONFIG.cell_m, "three-rooms", origin_m=(-3.0, 7.0))
-    world, planner = place(building, CONFIG), PLANNERS["nearest"]
+    world, planner = place(building, CONFIG), roster.planner("nearest")
     healthy = Fleet.of(3, 120.0)
     fleet = Fleet(healthy.present, healthy.budget_mm, healthy.fail_step.at[1].set(6))
     go_on = jax.jit(lambda flight: decide(CONFIG, planner, flight))

@@ -18,16 +18,15 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 
 from decmarvel.cli import main
-from decmarvel.cli.explore import Interruption, Mission
+from decmarvel.cli.explore import Interruption, fly_and_show
 from decmarvel.core.config import Config
 from decmarvel.recording.format import Recording, load_recording
 from decmarvel.recording.knowledge import tell
 from decmarvel.show.html import compose, contents
 from decmarvel.show.live import Live
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.flight import Mission
 from decmarvel.worlds import load
-from decmarvel.worlds.place import place
 from show.test_html import CHROMIUM, FLAGS, in_browser
 
 BUDGET_M = 320.0
@@ -72,10 +71,10 @@ def fly(rooms):
     config = Config()
     building = load(rooms, cell_m=config.cell_m)
     fleet = Fleet.failing(3, BUDGET_M, 1, [26])
-    mission = Mission(config, building, place(building, config), PLANNERS["random"], "random", 26, fleet)
+    mission = Mission(building, "random", seed=26, config=config, fleet=fleet)
 
     def go(live: Live) -> Recording:
-        recorder, _ = mission.fly(Console(quiet=True), True, BUDGET_M, Interruption(), live)
+        _, recorder = fly_and_show(mission, Console(quiet=True), True, Interruption(), live)
         return recorder.recording(complete=recorder.landed)
 
     return go

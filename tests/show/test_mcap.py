@@ -22,9 +22,9 @@ from decmarvel.recording.format import Recording
 from decmarvel.recording.knowledge import Story, tell
 from decmarvel.recording.recorder import Recorder
 from decmarvel.show.mcap import Reporter, times_ns, write_mcap
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import decide, moment, take_off
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
@@ -59,7 +59,7 @@ def told(tmp_path_factory) -> Told:
     free = np.zeros((52, 80), bool)
     free[2:22, 2:78] = free[22:30, 30:48] = free[30:50, 2:78] = True
     building = Building(free, (15, 40), CONFIG.cell_m, "two-rooms", origin_m=(-3.0, 7.0))
-    world, planner, healthy = place(building, CONFIG), PLANNERS["nearest"], Fleet.of(3, 100.0, slots=4)
+    world, planner, healthy = place(building, CONFIG), roster.planner("nearest"), Fleet.of(3, 100.0, slots=4)
     fleet = Fleet(healthy.present, healthy.budget_mm, healthy.fail_step.at[1].set(6))
     go_on = jax.jit(lambda flight: decide(CONFIG, planner, flight))
     flight = jax.jit(lambda key: take_off(CONFIG, planner, key, world, fleet))(jax.random.key(3))

@@ -8,12 +8,11 @@ import numpy as np
 
 from cases import SITES, SMALL, Case, draw_case
 from decmarvel.core.types import EXPLORING
-from decmarvel.simulation import environment
+from decmarvel.simulation import environment, roster
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import take_off
 from decmarvel.simulation.radio import propose_all
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.training.rewards import RewardSettings, explores_on, reward
 
 NEVER = 2**30
@@ -57,7 +56,7 @@ MISSIONS = {
     "clutter": (draw_case(SMALL, 1003), [60, 45, 30, 0], [NEVER] * 4, 3, 8),
 }
 """World, budgets in metres, failures, seed, decisions."""
-PLANNER = PLANNERS["random"]
+PLANNER = roster.planner("random")
 
 
 @cache

@@ -6,6 +6,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+from decmarvel.training.sac import SacSettings
 
 from cases import SMALL, draw_case
 from decmarvel.robot.policy.actor import IMPOSSIBLE
@@ -15,7 +16,6 @@ from decmarvel.training.collect import CollectSettings, Maps
 from decmarvel.training.curriculum import CurriculumSettings
 from decmarvel.training.loop import TrainSettings, fly, make_batch, play_round, prepare, put_in_place, with_own
 from decmarvel.training.privileged_nodes import true_nodes
-from decmarvel.training.sac import SacSettings
 
 BATCH, ACTIONS = 7, 12
 update = jax.jit(sac.update, static_argnums=(0, 3))

@@ -6,6 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from decmarvel.training.stale import stale_nodes
 
 from cases import SMALL
 from decmarvel.robot.observation import observe
@@ -15,7 +16,6 @@ from decmarvel.simulation.privileged import privileged_view
 from decmarvel.training.codec import Inputs, decode, encode
 from decmarvel.training.memory import bytes_per_row, create
 from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes
-from decmarvel.training.stale import stale_nodes
 from training.small_missions import MISSIONS, ROBOTS, hall, mission
 
 ADVICE = Advice(

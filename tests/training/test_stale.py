@@ -6,6 +6,7 @@ from collections import Counter
 import jax
 import jax.numpy as jnp
 import numpy as np
+from decmarvel.training.stale import stale_nodes
 
 import oracles.camera
 import oracles.goals
@@ -14,7 +15,6 @@ import oracles.lattice
 from cases import SMALL
 from decmarvel.core.types import LocalView
 from decmarvel.simulation.environment import views
-from decmarvel.training.stale import stale_nodes
 from minds import ROBOTS, draw_mind, draw_view
 from missions import mind_of, mission
 from oracles.lattice import UNKNOWN, UNREACHABLE

@@ -1,6 +1,5 @@
 """Batches of trials: which go together, how all missions of one fly at once, and their rows."""
 
-import hashlib
 import math
 import time
 from collections.abc import Iterable, Sequence
@@ -215,16 +214,3 @@ def _recording(batch: Batch, trial: Trial, world: World, fleet: Fleet, log: Log,
     recorder = Recorder(batch.config, building, world, fleet, planner=setting.planner, seed=trial.seed, first=first)
     recorder.add_all(log, decisions)
     return recorder.recording(complete=True)
-
-
-def weights_digest(planner: Planner) -> str | None:
-    """The fingerprint of a learned planner's weights; None for a planner without."""
-    return fingerprint(planner) if jax.tree.leaves(eqx.filter(planner, eqx.is_array)) else None
-
-
-def fingerprint(network: eqx.Module) -> str:
-    """What rows know weights by: it follows from the type, shape and content of every array."""
-    digest = hashlib.sha256()
-    for leaf in map(np.asarray, jax.tree.leaves(eqx.filter(network, eqx.is_array))):
-        digest.update(f"{leaf.dtype} {leaf.shape} ".encode() + leaf.tobytes())
-    return digest.hexdigest()[:16]

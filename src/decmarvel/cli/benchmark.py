@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from decmarvel.cli.options import (
-    BUDGET_LIMITS_M,
-    MAX_ROBOTS,
     Spacing,
     Weights,
     check_name,
     check_range,
     check_spacing,
-    choose_planner,
     complain,
     make_folder,
 )
+from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS
+from decmarvel.simulation.roster import PLANNERS, planner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +36,8 @@ T = TypeVar("T")
 def benchmark(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the rows. One that is there already goes on.")],
     planners: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Names of planners. (default: all but random)")
+        str | None,
+        typer.Option(metavar="A,B", help="Names of planners. (default: all but random, and dec-marvel)"),
     ] = None,
     robots: Annotated[str, typer.Option(metavar="N,N", help="Team sizes, 1 to 16.")] = "2,4,8",
     budgets: Annotated[str, typer.Option(metavar="M,M", help="Travel budgets in metres.")] = "720,800,1024",
@@ -125,18 +125,21 @@ def _fly(
 ) -> "pa.Table":
     """Fly what is missing in the folder; all its rows."""
     from decmarvel.benchmark import trials as plan
-    from decmarvel.benchmark.batches import make_batches, weights_digest
+    from decmarvel.benchmark.batches import make_batches
     from decmarvel.benchmark.executors import executor
     from decmarvel.benchmark.store import open_store
     from decmarvel.core.config import NOISE_LEVELS, Config
-    from decmarvel.simulation.roster import LEARNED, PLANNERS
+    from decmarvel.robot.policy.weights import fingerprint
 
     for level in grid.noise:
         check_name("--noise", level, NOISE_LEVELS)
     flights = executor(cluster, batch)  # before the planners: JAX starts with the first weights
-    everybody = [name for name in PLANNERS if name != "random"] + [LEARNED]
-    planners = {name: choose_planner(name, weights, "--planners") for name in grid.planners or everybody}
-    digests = {name: weights_digest(planner) for name, planner in planners.items()}
+    names = grid.planners or [name for name, entry in PLANNERS.items() if name != "random" and entry.packaged]
+    planners = {
+        name: planner(name, weights if PLANNERS[check_name("--planners", name, PLANNERS)].learned else None)
+        for name in names
+    }
+    digests = {name: fingerprint(pilot) if PLANNERS[name].learned else None for name, pilot in planners.items()}
     config = Config(spacing_m=spacing_m)
     buildings = plan.folder_maps(maps, config, grid.trials) if maps else plan.heldout_maps(grid.trials, config)
     settings = plan.settings(digests, grid.robots, grid.budgets_m, grid.broken, grid.noise)

@@ -48,6 +48,12 @@ def enable_compilation_cache() -> Path | None:
     return folder
 
 
+def keep_compiled() -> None:
+    """For programs that import the package: the same, unless they have chosen a compilation cache of their own."""
+    if not jax.config.values["jax_compilation_cache_dir"]:
+        enable_compilation_cache()
+
+
 def usable_cores() -> int:
     """Cores of this machine that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Missions from take-off to the last landing: decision by decision for people, all at once for statistics."""
+"""Missions from take-off to the last landing, as pure functions: to compile, and to map over many missions."""
 
 from typing import TypeVar
 
@@ -24,17 +24,25 @@ class Outcome(eqx.Module):
     """The metrics of one finished (or interrupted) mission."""
 
     coverage: Float32[Array, "*batch"]
+    """Share of the floor that the team has seen."""
     success: Bool[Array, "*batch"]
+    """Whether the team has seen 99% of the floor."""
     strict_success: Bool[Array, "*batch"]
+    """The same, and no robot is stranded."""
     metres_to_99: Float32[Array, "*batch"]
-    """NaN where 99% was not reached."""
+    """The longest way of a robot when the team had seen 99%; NaN where it never did."""
     overlap: Float32[Array, "*batch"]
+    """Mean share of what the cameras see at one time that more than one of them sees."""
     overlap_cumulative: Float32[Array, "*batch"]
+    """Share of the covered floor that more than one robot has seen."""
     individual_99: Float32[Array, "*batch N"]
+    """The way of each robot until it had seen 99% by itself; NaN where it never did."""
     travelled_m: Float32[Array, "*batch N"]
     remaining_m: Float32[Array, "*batch N"]
+    """What is left of each robot's budget."""
     home: Bool[Array, "*batch N"]
     failed: Bool[Array, "*batch N"]
+    """Whether the robot broke down."""
     stranded: Int32[Array, "*batch"]
     """Unfailed robots that are not home, or overspent."""
     decisions: Int32[Array, "*batch"]
@@ -45,12 +53,18 @@ class Moment(eqx.Module):
 
     site: Int32[Array, "*batch N 2"]
     heading: Int32[Array, "*batch N"]
+    """Where each camera points, in degrees."""
     mode: Int32[Array, "*batch N"]
+    """An index of `decmarvel.core.types.MODE_NAMES`."""
     budget_mm: Int32[Array, "*batch N"]
+    """What is left."""
     covered: Int32[Array, "*batch"]
+    """Free cells that the team has seen."""
     success_mm: Int32[Array, "*batch"]
+    """The longest way of a robot when the team had seen 99%; -1 before."""
     overlap: Float32[Array, "*batch"]
     seen: Bool[Array, "*batch N N"]
+    """Which robot (row) sees which teammate (column), where, and pointing where."""
     seen_cell: Int32[Array, "*batch N N 2"]
     seen_heading: Int32[Array, "*batch N N"]
 
@@ -66,24 +80,24 @@ class Log(eqx.Module):
     """Behind the moves."""
 
 
-class Flight(eqx.Module):
-    """A mission in the air: the state, and each robot's planner memory."""
+class InFlight(eqx.Module):
+    """A mission in the air as arrays: the state, and each robot's planner memory."""
 
     state: State
     memory: Memory
     key: Key
 
 
-def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fleet) -> Flight:
+def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fleet) -> InFlight:
     """Reset, with a fresh planner memory for every robot. One key makes the whole mission."""
     key_reset, key_flight = jax.random.split(key)
     state = reset(config, key_reset, world, fleet)
     count, sites = state.robots.visits.shape[:2]
     memory = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], count, axis=0), planner.start(config, sites))
-    return Flight(state, memory, key_flight)
+    return InFlight(state, memory, key_flight)
 
 
-def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move, Thought]:
+def decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, Thought]:
     """One decision of everybody, and what they thought of it."""
     key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
     count = flight.state.robots.mode.shape[0]
@@ -94,7 +108,7 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     state, move = step(config, key_step, flight.state, seen, proposals)
     if planner.communicates:
         state = share(config, flight.state.robots.site, state)
-    return Flight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
+    return InFlight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
 
 
 def consider(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> Thought:
@@ -105,10 +119,10 @@ def consider(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"])
     return Thought(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
 
 
-def fly(config: Config, planner: Planner, flight: Flight, max_decisions: Scalar | int) -> Flight:
+def fly(config: Config, planner: Planner, flight: InFlight, max_decisions: Scalar | int) -> InFlight:
     """Decide until everybody is home or failed."""
 
-    def going(flight: Flight) -> Bool[Array, ""]:
+    def going(flight: InFlight) -> Bool[Array, ""]:
         return ~flight.state.done & (flight.state.step < max_decisions)
 
     return jax.lax.while_loop(going, lambda flight: decide(config, planner, flight)[0], flight)
@@ -131,7 +145,7 @@ def moment(state: State) -> Moment:
     )
 
 
-def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) -> tuple[Flight, Log]:
+def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) -> tuple[InFlight, Log]:
     """As `fly`, for `length` decisions at most, keeping what every decision did and left behind."""
 
     def put(rows: T, at: Scalar, row: T) -> T:
@@ -140,11 +154,11 @@ def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) ->
     def empty(*shape: int) -> Int32[Array, "..."]:
         return jnp.zeros(shape, jnp.int32)
 
-    def going(carry: tuple[Flight, Log]) -> Bool[Array, ""]:
+    def going(carry: tuple[InFlight, Log]) -> Bool[Array, ""]:
         state = carry[0].state
         return ~state.done & (state.step < length)
 
-    def go_on(carry: tuple[Flight, Log]) -> tuple[Flight, Log]:
+    def go_on(carry: tuple[InFlight, Log]) -> tuple[InFlight, Log]:
         flight, log = carry
         before = flight.state.step
         flight, move, thought = decide(config, planner, flight)

@@ -23,8 +23,10 @@ Drawing = tuple[Bool[np.ndarray, "rows columns"], float, tuple[float, float]]
 """Free pixels, the size of a pixel in metres, and the start (y, x) in metres."""
 
 
-def generate(family: str, split: str, index: int, cell_m: float = 0.4) -> Building:
-    """Building number `index` of a family. Its name, such as "indoor-heldout-000123", says how to make it again.
+def generate(family: str = "indoor", split: str = "heldout", index: int = 0, cell_m: float = 0.4) -> Building:
+    """Building number `index` of a family: indoor, office, hall or mixed, of the split train or heldout.
+
+    Its name, such as "indoor-heldout-000123", says how to make it again.
 
     Family and split are part of the seed, so no two splits ever read the same random stream. All buildings are
     100 m x 100 m and one piece: every free cell can be reached from the start through cell sides.

@@ -27,7 +27,8 @@ def placement(building: Building, config: Config, sites: int | None = None) -> P
     """Align the start with a site, leave out the solid surroundings, and choose the bucket (or take the one given)."""
     if abs(building.cell_m - config.cell_m) > 1e-6:
         raise MapError(
-            f"{building.name}: cells of {building.cell_m} m, but this spacing needs {config.cell_m:g} m; load it so"
+            f"{building.name}: cells of {building.cell_m:g} m, but a spacing of {config.spacing_m:g} m needs "
+            f"{config.cell_m:g} m; generate or load it with cell_m=config.cell_m"
         )
     rows, columns = np.nonzero(building.free)
     half, stride = config.stride // 2, config.stride

@@ -13,7 +13,7 @@ from decmarvel.core.types import FAR_MM, LocalView
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.planners import goals as goal
 from decmarvel.robot.planners import smmr
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation import roster
 from minds import draw_mind, draw_view, fewer, pair, whole, worlds
 from robot.planners.checks import check_pursuit, propose
 
@@ -108,7 +108,7 @@ def test_smmr_equals_oracle(config, seeds):
     chosen = 0
     for seed in seeds:
         mind, view = draw_mind(config, seed), draw_view(config, seed)
-        proposal, _ = jax.device_get(propose(config, PLANNERS["smmr"], view, None, jax.random.key(seed)))
+        proposal, _ = jax.device_get(propose(config, roster.planner("smmr"), view, None, jax.random.key(seed)))
         if mind.feasible.any():
             check_pursuit(mind, oracles.smmr.smmr_goal(mind), True, proposal)
             chosen += int(proposal.choice) >= 0

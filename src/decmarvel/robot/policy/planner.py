@@ -46,10 +46,9 @@ class LearnedPlanner(Planner):
         return Proposal(score, situation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
 
 
-def published(name: str) -> Path | None:
-    """Where the package keeps its own weights of a planner, if it has any."""
-    path = Path(__file__).parent / "published" / f"{name}.safetensors"
-    return path if path.is_file() else None
+def published(name: str) -> Path:
+    """Where the package keeps its own weights of a planner."""
+    return Path(__file__).parent / "published" / f"{name}.safetensors"
 
 
 def load_actor(path: str | Path) -> tuple[Actor, Card]:
