@@ -21,7 +21,7 @@ from decmarvel.benchmark.trials import heldout_maps, map_number, mission_key
 from decmarvel.cli.options import choose_planner
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
-from decmarvel.core.types import Thought
+from decmarvel.core.types import CandidateProbabilities
 from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import Flight, decide, take_off
@@ -41,7 +41,7 @@ def begin(config: Config, planner: Planner, numbers: jax.Array, worlds: World, t
 
 
 @partial(jax.jit, static_argnums=0)
-def advance(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move, Thought]:
+def advance(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move, CandidateProbabilities]:
     return jax.vmap(lambda flight: decide(config, planner, flight))(flight)
 
 
@@ -93,12 +93,12 @@ def main() -> None:
     print(f"{len(same)} of {options.missions} missions are the same; " + (str(dict(reasons)) if reasons else "all"))
 
 
-def state_of(flown: tuple[Flight, Move, Thought]) -> Any:
+def state_of(flown: tuple[Flight, Move, CandidateProbabilities]) -> Any:
     """What the simulator made of a decision; maps and bits included."""
     return flown[0].state.robots, flown[0].state.progress
 
 
-def move_of(flown: tuple[Flight, Move, Thought]) -> Any:
+def move_of(flown: tuple[Flight, Move, CandidateProbabilities]) -> Any:
     return flown[1]
 
 

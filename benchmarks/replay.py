@@ -128,8 +128,8 @@ def measure_recording(folder: Path, repeats: int) -> None:
 
     @jax.jit
     def go_on(flight: Any) -> Any:
-        flight, move, thought = decide(config, planner, flight)
-        return flight, move, thought, moment(flight.state)
+        flight, move, probabilities = decide(config, planner, flight)
+        return flight, move, probabilities, moment(flight.state)
 
     def fly(recorded: bool) -> tuple[float, float]:
         """How long it took, and how much of it was for the record."""

@@ -301,16 +301,16 @@ def test_two_missions_stay_in_step(watch):
 def test_candidates_of_the_learned_planner(watch, runs):
     recording = load_recording(runs["learned"] / "mission.npz")
     page = watch("learned")
-    assert page.locator("#thoughts").is_hidden(), "nobody is selected"
+    assert page.locator("#candidates").is_hidden(), "nobody is selected"
     seek(page, 3)
     before = stage(page)
     page.keyboard.press("2")
     assert stage(page) != before
-    rows = page.locator("#thoughts li")
+    rows = page.locator("#candidates li")
     shares = [int(text.rstrip("%")) for text in rows.locator("span:nth-child(2)").all_inner_texts()]
-    assert shares == [int(share / 100 + 0.5) for share in recording.thoughts[3, 1, :, 2]]
-    assert page.locator("#thoughts li.done").count() == 1
-    slot, where = recording.thoughts[3, 1, 0, 0] // 3, rows.first.inner_text()
+    assert shares == [int(share / 100 + 0.5) for share in recording.probabilities[3, 1, :, 2]]
+    assert page.locator("#candidates li.done").count() == 1
+    slot, where = recording.probabilities[3, 1, 0, 0] // 3, rows.first.inner_text()
     dy, dx = SLOT_OFFSETS[slot]
     assert f"{round(4 * np.hypot(dy, dx))} m" in where
     assert (("north" in where.split(",")[0]), ("south" in where.split(",")[0])) == (dy > 0, dy < 0) or abs(
@@ -318,7 +318,7 @@ def test_candidates_of_the_learned_planner(watch, runs):
     ) == 2 * abs(dy)
     seek(page, recording.decisions)
     assert rows.count() == 0
-    assert "Nothing to decide" in page.inner_text("#thoughts")
+    assert "Nothing to decide" in page.inner_text("#candidates")
 
 
 @in_browser
@@ -326,7 +326,7 @@ def test_other_planners_have_no_candidates_to_show(watch):
     page = watch("broken")
     page.keyboard.press("1")
     settle(page)
-    assert page.locator("#thoughts").is_hidden()
+    assert page.locator("#candidates").is_hidden()
 
 
 @in_browser

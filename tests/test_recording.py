@@ -24,7 +24,7 @@ from decmarvel.show.film import FINE, UNSEEN, Artist, FilmError, count_frames, w
 from decmarvel.show.footprints import done, draw_footprints, sensed
 from decmarvel.show.sheet import FLOOR, WALL
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import consider, decide, moment, outcome, take_off
+from decmarvel.simulation.mission import decide, moment, most_probable, outcome, take_off
 from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
@@ -162,7 +162,7 @@ def test_cells_lie_in_the_map_frame(flown):
 
 def test_partial_without_a_decision(flown, tmp_path):
     recorder = object.__new__(Recorder)
-    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:1], _moves=[], _thoughts=[])
+    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:1], _moves=[], _probabilities=[])
     recorder.recording(complete=False).save(tmp_path / "partial.npz")
     partial = load_recording(tmp_path / "partial.npz")
     assert not partial.complete
@@ -232,32 +232,34 @@ def test_newer(saved):
 
 
 def test_older(flown, saved):
-    """Format 1 had no thoughts, and all the rest."""
+    """Format 1 had no probabilities, and all the rest."""
     rewrite(saved, lambda header: header.update(format_version=1), drop="thoughts")
     assert same(load_recording(saved), flown.recording)
     rewrite(saved, lambda header: header.update(format_version=0))
     assert_refused(saved, "format 0", "record the mission again")
 
 
-def test_thoughts_are_the_most_probable_candidates(flown, tmp_path):
+def test_the_recording_has_the_most_probable_candidates(flown, tmp_path):
     key_score, key_heading = jax.random.split(jax.random.key(1))
     score = jax.nn.log_softmax(3 * jax.random.normal(key_score, (3, 75)))
     heading = jax.random.randint(key_heading, (3, 75), 0, 360)
     proposals = Proposal(score.reshape(3, 25, 3), heading.reshape(3, 25, 3), jnp.zeros(3, jnp.int32))
     planner = LearnedPlanner.__new__(LearnedPlanner)
-    thought = jax.device_get(consider(planner, proposals, jnp.array([True, False, True])))
+    probabilities = jax.device_get(most_probable(planner, proposals, jnp.array([True, False, True])))
     recorder = object.__new__(Recorder)
     parts = {name: value[:1] for name, value in flown.recorder.__dict__.items() if name == "_moves"}
-    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:2], _thoughts=[thought], **parts)
-    recorder.recording(complete=False).save(tmp_path / "thoughtful.npz")
-    found = load_recording(tmp_path / "thoughtful.npz").thoughts[0]
+    recorder.__dict__.update(
+        flown.recorder.__dict__, moments=flown.recorder.moments[:2], _probabilities=[probabilities], **parts
+    )
+    recorder.recording(complete=False).save(tmp_path / "probable.npz")
+    found = load_recording(tmp_path / "probable.npz").probabilities[0]
     for robot in range(3):
         best = sorted(range(75), key=lambda candidate: -float(score[robot, candidate]))[:5]
         assert found[robot, :, 0].tolist() == best
         assert found[robot, :, 1].tolist() == [int(heading[robot, candidate]) for candidate in best]
         shares = [float(np.exp(score[robot, candidate])) * (robot != 1) for candidate in best]
         np.testing.assert_allclose(found[robot, :, 2], 1e4 * np.array(shares), atol=0.51)
-    assert flown.recording.thoughts.shape == (flown.recording.decisions, 3, 0, 3), "others know no probabilities"
+    assert flown.recording.probabilities.shape == (flown.recording.decisions, 3, 0, 3), "others know no probabilities"
 
 
 def test_inner_contradictions(saved):

@@ -206,7 +206,7 @@ class Mission:
         import jax
 
         from decmarvel.cli.display import Display
-        from decmarvel.core.types import Thought
+        from decmarvel.core.types import CandidateProbabilities
         from decmarvel.recording.recorder import Recorder
         from decmarvel.simulation.mission import Flight, Moment, decide, moment, take_off
         from decmarvel.simulation.types import Move
@@ -219,9 +219,9 @@ class Mission:
             return flight, moment(flight.state)
 
         @eqx.filter_jit
-        def go_on(planner: Any, flight: Flight) -> tuple[Flight, Move, Thought, Moment]:
-            flight, move, thought = decide(config, planner, flight)
-            return flight, move, thought, moment(flight.state)
+        def go_on(planner: Any, flight: Flight) -> tuple[Flight, Move, CandidateProbabilities, Moment]:
+            flight, move, probabilities = decide(config, planner, flight)
+            return flight, move, probabilities, moment(flight.state)
 
         flight, first = begin(planner, jax.random.key(self.seed), self.world, self.fleet)
         now = jax.device_get(first)
@@ -235,8 +235,8 @@ class Mission:
                 if interruption.signal or recorder.landed:
                     break
                 flight, *news = go_on(planner, flight)
-                move, thought, now = jax.device_get(news)
-                recorder.add(move, thought, now)
+                move, probabilities, now = jax.device_get(news)
+                recorder.add(move, probabilities, now)
                 if live:
                     live.show(recorder, flight.state)
             display.show(len(recorder.moments) - 1, now)

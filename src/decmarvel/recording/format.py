@@ -17,7 +17,7 @@ from decmarvel.core.files import write_whole
 
 FORMAT = "decmarvel-mission"
 VERSION = 2
-"""1 had no thoughts."""
+"""Version 1 had no candidate probabilities."""
 _DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
     "free": (np.uint8, ("packed",)),
     "start": (np.int16, (2,)),
@@ -35,8 +35,10 @@ _DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
     "thoughts": (np.int16, ("decisions", "robots", "any", 3)),
 }
 """Type and shape of every array in the file."""
-PARTS = 10_000
-"""Of a probability."""
+_FIELDS = {"thoughts": "probabilities"}
+"""Fields of a recording that have another name than their array in the file."""
+PROBABILITY_PARTS = 10_000
+"""Probabilities are kept as integers: ten-thousandths."""
 _FROM_HEADER = ("config", "planner", "seed", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete")
 
 
@@ -80,7 +82,7 @@ class Recording:
     move_choice: Int16[np.ndarray, "T N"]
     sightings: Int32[np.ndarray, "M 6"]
     """Decision (1 for the first), observer, teammate, cell y, cell x, heading."""
-    thoughts: Int16[np.ndarray, "T N C 3"]
+    probabilities: Int16[np.ndarray, "T N C 3"]
     """Of the most probable candidates, best first: slot * 3 + heading, degrees, probability in ten-thousandths."""
 
     @property
@@ -128,7 +130,9 @@ class Recording:
             "metres_to_99": self.metres_to_99,
             "complete": self.complete,
         }
-        arrays = {name: getattr(self, name) for name in _DIMENSIONS} | {"free": np.packbits(self.free)}
+        arrays = {name: getattr(self, _FIELDS.get(name, name)) for name in _DIMENSIONS} | {
+            "free": np.packbits(self.free)
+        }
         text = np.array(json.dumps(header))
         write_whole(path, lambda file: np.savez_compressed(file, header=text, **arrays))
 
@@ -164,7 +168,9 @@ def load_recording(path: str | Path) -> Recording:
         if array.dtype != kind or array.ndim != len(shape) or array.shape != wanted:
             raise _damaged(path, f"array '{name}' is {array.dtype} {array.shape}")
     free = np.unpackbits(arrays["free"], count=cells * cells).reshape(cells, cells).astype(bool)
-    fields = {name: header[name] for name in _FROM_HEADER} | {name: arrays[name] for name in _DIMENSIONS}
+    fields = {name: header[name] for name in _FROM_HEADER} | {
+        _FIELDS.get(name, name): arrays[name] for name in _DIMENSIONS
+    }
     return Recording(**fields | {"free": free}, version=header["package_version"])
 
 

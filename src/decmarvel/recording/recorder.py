@@ -8,8 +8,8 @@ from jaxtyping import Int16, Int32
 
 from decmarvel import __version__
 from decmarvel.core.config import Config
-from decmarvel.core.types import RETURNING, Thought
-from decmarvel.recording.format import _DIMENSIONS, PARTS, Recording
+from decmarvel.core.types import RETURNING, CandidateProbabilities
+from decmarvel.recording.format import _DIMENSIONS, PROBABILITY_PARTS, Recording
 from decmarvel.simulation.fleet import NEVER, Fleet
 from decmarvel.simulation.mission import Log, Moment
 from decmarvel.simulation.types import Move
@@ -40,18 +40,18 @@ class Recorder:
         }
         self.moments = [first]
         self._moves: list[Move] = []
-        self._thoughts: list[Thought] = []
+        self._probabilities: list[CandidateProbabilities] = []
 
-    def add(self, move: Move, thought: Thought, now: Moment) -> None:
-        """One decision: what everybody did, what they thought, and how things are after it."""
+    def add(self, move: Move, probabilities: CandidateProbabilities, now: Moment) -> None:
+        """One decision: what everybody did, the candidates they found most probable, and the team after it."""
         self._moves.append(move)
-        self._thoughts.append(thought)
+        self._probabilities.append(probabilities)
         self.moments.append(now)
 
     def add_all(self, log: Log, decisions: int) -> None:
         """All decisions of a mission that was flown in one go; its take-off is known already."""
         for t in range(decisions):
-            self.add(_at(log.moves, t), _at(log.thoughts, t), _at(log.moments, t + 1))
+            self.add(_at(log.moves, t), _at(log.probabilities, t), _at(log.moments, t + 1))
 
     @property
     def landed(self) -> bool:
@@ -61,7 +61,7 @@ class Recorder:
     def recording(self, complete: bool, first: int = 0) -> Recording:
         """The mission so far, or of it only the moments from `first` on, with the moves that led to them."""
         moments, robots, done = self.moments[first:], len(self.moments[0].mode), max(0, first - 1)
-        moves, thoughts = self._moves[done:], self._thoughts[done:]
+        moves, probabilities = self._moves[done:], self._probabilities[done:]
         success_mm = int(moments[-1].success_mm)
         columns: dict[str, Any] = {
             name: np.stack([getattr(moment, name) for moment in moments]).astype(_DIMENSIONS[name][0])
@@ -74,8 +74,8 @@ class Recorder:
             **self._fixed,
             **columns,
             sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments, first)]),
-            thoughts=np.stack([_weighed(thought) for thought in thoughts])
-            if thoughts
+            probabilities=np.stack([_in_parts(each) for each in probabilities])
+            if probabilities
             else np.zeros((0, robots, 0, 3), np.int16),
             metres_to_99=success_mm / 1000 if success_mm >= 0 else None,
             complete=complete,
@@ -97,6 +97,6 @@ def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
     return np.concatenate([when, pairs, cell, heading[:, None]], axis=1).astype(np.int32)
 
 
-def _weighed(thought: Thought) -> Int16[np.ndarray, "N C 3"]:
-    parts = np.round(PARTS * np.asarray(thought.probability))
-    return np.stack([thought.choice, thought.heading, parts], axis=-1).astype(np.int16)
+def _in_parts(probabilities: CandidateProbabilities) -> Int16[np.ndarray, "N C 3"]:
+    parts = np.round(PROBABILITY_PARTS * np.asarray(probabilities.probability))
+    return np.stack([probabilities.choice, probabilities.heading, parts], axis=-1).astype(np.int16)

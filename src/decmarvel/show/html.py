@@ -89,7 +89,10 @@ def contents(story: Story) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "utility": story.utility,
         "home_mm": story.home_mm,
         **{name: getattr(recording, name) for name in ("base", "site", "heading", "mode", "budget_mm", "covered")},
-        **{name: getattr(recording, name) for name in ("overlap", "move_mode", "move_choice", "sightings", "thoughts")},
+        **{
+            name: getattr(recording, name)
+            for name in ("overlap", "move_mode", "move_choice", "sightings", "probabilities")
+        },
     }
     return facts, arrays
 

@@ -21,8 +21,8 @@ class Planner(eqx.Module):
     """Whether the planner needs a radio. Marked wherever its results are shown."""
     shares_maps: ClassVar[bool] = False
     """Whether the simulator merges the robots' maps after every decision."""
-    weighs: ClassVar[int] = 0
-    """Of so many candidates recordings keep the probability; not 0 only if the scores are log-probabilities."""
+    shown_candidates: ClassVar[int] = 0
+    """Number of candidates whose probabilities are recorded; 0 unless the scores are log-probabilities."""
 
     @abstractmethod
     def start(self, config: Config, sites: int) -> Memory:

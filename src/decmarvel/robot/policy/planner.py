@@ -23,7 +23,7 @@ PUBLISHED = Path(__file__).parent / "published" / "dec-marvel.safetensors"
 class LearnedPlanner(Planner):
     """Chooses the most probable candidate, or draws one. The paper's never turns home: the guard does that."""
 
-    weighs: ClassVar[int] = 5
+    shown_candidates: ClassVar[int] = 5
     actor: AnyActor
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)

@@ -153,13 +153,13 @@ class Mission {
     return this.growths.get(robot);
   }
 
-  // The candidates that a robot weighed in the decision after a moment; none if its planner knows no probabilities.
-  weighed(moment, robot) {
-    const [decisions, , count] = this.thoughts.shape;
+  // The most probable candidates of a robot in the decision after a moment; none if its planner knows no probabilities.
+  candidates(moment, robot) {
+    const [decisions, , count] = this.probabilities.shape;
     if (moment >= decisions) return [];
     const [row, column] = this.site.subarray(2 * (moment * this.robots + robot)), first = (moment * this.robots + robot) * count;
     return [...Array(count).keys()].map((rank) => {
-      const [choice, heading, parts] = this.thoughts.subarray(3 * (first + rank), 3 * (first + rank) + 3);
+      const [choice, heading, parts] = this.probabilities.subarray(3 * (first + rank), 3 * (first + rank) + 3);
       const [dy, dx] = this.slots[Math.floor(choice / 3)];
       return { choice, heading, share: parts / 10000, dy, dx, at: this.sitePoint(row + dy, column + dx) };
     }).filter(({ share }) => share > 0);
@@ -240,7 +240,7 @@ class Pane {
     each((robot) => this.drawBase(pen, robot));
     if (view.layers.cameras) each((robot) => this.drawCamera(pen, time, robot));
     if (view.layers.sightings) this.drawSightings(pen, time, chosen);
-    if (chosen !== null) this.drawThoughts(pen, moment, chosen);
+    if (chosen !== null) this.drawCandidates(pen, moment, chosen);
     each((robot) => this.drawTarget(pen, time, robot));
     each((robot) => this.drawRobot(pen, time, robot, chosen === robot), glimpsed);
     const words = `${(100 * mission.coverage(moment)).toFixed(1)}% explored, ${mission.travelled(time).toFixed(0)} m`;
@@ -368,8 +368,8 @@ class Pane {
     this.ring(pen, target, 4, colourOf(robot), 2);
   }
 
-  drawThoughts(pen, moment, robot) {  // an arrow for each candidate: where it would look from there, as long as it is probable
-    for (const { at, heading, share } of this.mission.weighed(moment, robot)) {
+  drawCandidates(pen, moment, robot) {  // an arrow for each candidate: where it would look from there, as long as it is probable
+    for (const { at, heading, share } of this.mission.candidates(moment, robot)) {
       const [x, y] = this.place(at), angle = (-heading * Math.PI) / 180, length = 10 + 26 * Math.sqrt(share);
       pen.save();
       pen.translate(x, y);
@@ -638,7 +638,7 @@ const view = {
     const agree = notes.every((note) => note === notes[0]);
     $("whose-note").textContent = agree ? notes[0] : notes.map((note, number) => `${this.missions[number].planner}: ${note}`).join(" ");
     drawTeam();
-    drawThoughts();
+    drawCandidates();
   },
 };
 
@@ -669,13 +669,13 @@ function drawTeam() {
 const WINDS = ["east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east"];
 const wind = (degrees) => WINDS[Math.round((((degrees % 360) + 360) % 360) / 45) % 8];
 
-function drawThoughts() {
-  const [mission] = view.missions, moment = Math.floor(view.time + 1e-6), box = $("thoughts");
-  box.hidden = view.robot === null || view.robot >= mission.robots || !mission.thoughts.shape[2];
+function drawCandidates() {
+  const [mission] = view.missions, moment = Math.floor(view.time + 1e-6), box = $("candidates");
+  box.hidden = view.robot === null || view.robot >= mission.robots || !mission.probabilities.shape[2];
   if (box.hidden) return;
-  const weighed = mission.weighed(moment, view.robot), done = moment < mission.last ? mission.of("move_choice", moment, view.robot) : -1;
+  const shown = mission.candidates(moment, view.robot), done = moment < mission.last ? mission.of("move_choice", moment, view.robot) : -1;
   box.querySelector("h2").textContent = `What robot ${view.robot + 1} would do next`;
-  box.querySelector("ol").replaceChildren(...weighed.map(({ choice, heading, share, dy, dx }) => {
+  box.querySelector("ol").replaceChildren(...shown.map(({ choice, heading, share, dy, dx }) => {
     const metres = Math.hypot(dy, dx) * mission.stride * mission.cell_m, way = wind((Math.atan2(dy, dx) * 180) / Math.PI);
     const row = document.createElement("li"), [words, percent] = [document.createElement("span"), document.createElement("span")];
     words.textContent = `${metres ? `${metres.toFixed(0)} m ${way}` : "stay"}, look ${wind(heading)}`;
@@ -686,8 +686,8 @@ function drawThoughts() {
     row.append(words, percent, bar);
     return row;
   }));
-  const rest = 1 - weighed.reduce((sum, { share }) => sum + share, 0);
-  box.querySelector("p").textContent = weighed.length ? `Other candidates: ${(100 * Math.max(0, rest)).toFixed(0)}%. Bold: what it did.` : "Nothing to decide.";
+  const rest = 1 - shown.reduce((sum, { share }) => sum + share, 0);
+  box.querySelector("p").textContent = shown.length ? `Other candidates: ${(100 * Math.max(0, rest)).toFixed(0)}%. Bold: what it did.` : "Nothing to decide.";
 }
 
 function describe() {
