@@ -6,7 +6,7 @@
         actions = {a: env.action_space(a).sample(observations[a]["action_mask"]) for a in env.agents}
         observations, rewards, terminations, truncations, infos = env.step(actions)
 
-One mission at a time on NumPy arrays: for thousands at once, `vmap` over `decmarvel.environment` instead.
+One mission at a time on NumPy arrays: for thousands at once, `vmap` over `decmarvel.simulation.environment` instead.
 """
 
 import secrets
@@ -42,7 +42,7 @@ except ImportError as error:
 Arrays: TypeAlias = dict[str, np.ndarray]
 Action: TypeAlias = int | np.integer
 RewardFn: TypeAlias = Callable[[State, State], Float32[Array, "N"]]
-"""From the states before and after a decision to one reward a robot."""
+"""Computes one reward a robot from the states before and after a decision."""
 
 
 def coverage_gain(before: State, after: State) -> Float32[Array, "N"]:
@@ -52,7 +52,7 @@ def coverage_gain(before: State, after: State) -> Float32[Array, "N"]:
 
 
 def as_proposal(config: Config, view: LocalView, action: Scalar) -> Proposal:
-    """An action as a planner's answer. Where it cannot be had, the candidate closest to it is the next best."""
+    """An action as a planner's answer. If it is not possible, the closest candidate is the next best."""
     headings = jnp.arange(config.headings_per_node, dtype=jnp.int32)
     sites = jnp.asarray(SLOT_OFFSETS)
     wanted_slot, wanted_heading = action // config.headings_per_node, action % config.headings_per_node
@@ -167,7 +167,7 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Arrays], dict[str, dict[str, Any]]]:
-        """Start a mission. Without a seed, the next one of the series that the last seed began."""
+        """Start a mission. Without a seed, it is the next mission of the series of the last seed."""
         options = options or {}
         world, fleet = self._world, options.get("fleet", self._fleet)
         if "building" in options:
