@@ -20,7 +20,7 @@ import numpy as np
 from decmarvel.benchmark.trials import heldout_maps, map_number, mission_key
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
-from decmarvel.core.types import Thought
+from decmarvel.core.types import CandidateProbabilities
 from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
@@ -41,7 +41,7 @@ def begin(config: Config, planner: Planner, numbers: jax.Array, worlds: World, t
 
 
 @partial(jax.jit, static_argnums=0)
-def advance(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, Thought]:
+def advance(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, CandidateProbabilities]:
     return jax.vmap(lambda flight: decide(config, planner, flight))(flight)
 
 
@@ -93,12 +93,12 @@ def main() -> None:
     print(f"{len(same)} of {options.missions} missions are the same; " + (str(dict(reasons)) if reasons else "all"))
 
 
-def state_of(flown: tuple[InFlight, Move, Thought]) -> Any:
+def state_of(flown: tuple[InFlight, Move, CandidateProbabilities]) -> Any:
     """What the simulator made of a decision; maps and bits included."""
     return flown[0].state.robots, flown[0].state.progress
 
 
-def move_of(flown: tuple[InFlight, Move, Thought]) -> Any:
+def move_of(flown: tuple[InFlight, Move, CandidateProbabilities]) -> Any:
     return flown[1]
 
 

@@ -30,7 +30,7 @@ from decmarvel.core.jax_setup import enable_compilation_cache
 from decmarvel.robot.planners.base import Planner
 from decmarvel.robot.policy.blocks import Compute, NetworkConfig
 from decmarvel.robot.policy.planner import LearnedPlanner
-from decmarvel.show.sheet import GROUND, INK, save
+from decmarvel.show.style import GROUND, INK, save
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import Outcome, run_mission

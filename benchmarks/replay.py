@@ -26,7 +26,7 @@ from speed import mosaic
 from decmarvel.core.jax_setup import enable_compilation_cache
 from decmarvel.integrations.api import begin_record
 from decmarvel.recording.format import Recording, load_recording
-from decmarvel.recording.knowledge import tell
+from decmarvel.recording.knowledge import knowledge_history
 from decmarvel.show.html import write_page
 from decmarvel.simulation.flight import Mission
 from decmarvel.worlds import generate
@@ -88,10 +88,10 @@ def scrub(page: Page, last: int, count: int) -> None:
 
 def measure_page(recording: Recording, folder: Path, scrubs: int) -> None:
     began = time.perf_counter()
-    story = tell(recording)
-    print(f"Telling its story takes {_lasted(began)}", end=", ")
+    history = knowledge_history(recording)
+    print(f"The history of what robots knew takes {_lasted(began)}", end=", ")
     began = time.perf_counter()
-    write_page([story], folder / "replay.html")
+    write_page([history], folder / "replay.html")
     recording.save(folder / "mission.npz")
     sizes = [(folder / name).stat().st_size / 1e6 for name in ("replay.html", "mission.npz")]
     print(f"writing its page {_lasted(began)}; page {sizes[0]:.1f} MB, recording {sizes[1]:.2f} MB", flush=True)

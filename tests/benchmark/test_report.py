@@ -521,7 +521,7 @@ def still(planner: str, budget_m: float) -> Recording:
         move_heading=np.zeros((0, 2), np.int16),
         move_choice=np.zeros((0, 2), np.int16),
         sightings=np.zeros((0, 6), np.int32),
-        thoughts=np.zeros((0, 2, 0, 3), np.int16),
+        probabilities=np.zeros((0, 2, 0, 3), np.int16),
     )
 
 

@@ -21,8 +21,8 @@ from decmarvel.cli import main
 from decmarvel.cli.explore import Interruption, fly_and_show
 from decmarvel.core.config import Config
 from decmarvel.recording.format import Recording, load_recording
-from decmarvel.recording.knowledge import tell
-from decmarvel.show.html import compose, contents
+from decmarvel.recording.knowledge import knowledge_history
+from decmarvel.show.html import page_data, page_text
 from decmarvel.show.live import Live
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.flight import Mission
@@ -192,9 +192,9 @@ def test_the_page_of_a_flying_mission_ends_as_the_page_of_its_recording(fly, liv
     assert "in the air" not in page.inner_text("#detail")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    names = list(contents(tell(recording))[1])
+    names = list(page_data(knowledge_history(recording))[1])
     found = data(page, names)
-    (tmp_path / "page.html").write_text(compose([tell(recording)]))
+    (tmp_path / "page.html").write_text(page_text([knowledge_history(recording)]))
     page.goto((tmp_path / "page.html").as_uri())
     page.wait_for_selector("html[data-ready=true]")
     assert page.is_hidden("#live")
@@ -217,7 +217,9 @@ def test_watching_on_the_command_line(page, rooms, tmp_path):
     assert "The page has all of the mission" in out
     assert "replay.html" in out
     until(page, "view.time === view.last")
-    assert (folder / "replay.html").read_text() == compose([tell(load_recording(folder / "mission.npz"))])
+    assert (folder / "replay.html").read_text() == page_text(
+        [knowledge_history(load_recording(folder / "mission.npz"))]
+    )
 
 
 def test_nobody_has_to_watch(rooms, tmp_path, monkeypatch, capsys):

@@ -1,4 +1,7 @@
-"""The command line. What a command needs is imported when it runs, so that `--help` answers at once."""
+"""The command line. A command imports what it needs when it runs, so that `--help` answers at once.
+
+May know and import everything. Here belong options, their checks and texts for the terminal, but no computation.
+"""
 
 import sys
 from typing import Annotated, cast

@@ -5,7 +5,7 @@ from pathlib import Path
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import keep_compiled
 from decmarvel.recording.format import Recording, load_recording
-from decmarvel.recording.knowledge import tell
+from decmarvel.recording.knowledge import knowledge_history
 from decmarvel.recording.recorder import Recorder
 from decmarvel.robot.planners.base import Planner
 from decmarvel.show.html import write_page
@@ -83,5 +83,5 @@ def replay(mission: Recording | str | Path, out: str | Path | None = None) -> Pa
     page = folder / "replay.html" if out is None else Path(out)
     page.parent.mkdir(parents=True, exist_ok=True)
     keep_compiled()
-    write_page([tell(recording)], page)
+    write_page([knowledge_history(recording)], page)
     return page

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import keep_compiled
 from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS, MAX_SEED
-from decmarvel.core.types import RETURNING, Key, Scalar, Thought
+from decmarvel.core.types import RETURNING, CandidateProbabilities, Key, Scalar
 from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
@@ -107,7 +107,7 @@ class Flight:
         """Share of the floor that the robots have seen together."""
         return float(self.moment.covered / self.mission.world.free_count)
 
-    def step(self) -> tuple[Move, Thought, Moment]:
+    def step(self) -> tuple[Move, CandidateProbabilities, Moment]:
         """One decision: what every robot did, the candidates that it found most probable, and the moment after it."""
         self._now, *news = _decide(self.mission.config, self.mission.planner, self._now)
         move, thought, self.moment = jax.device_get(news)
@@ -141,7 +141,9 @@ def _take_off(config: Config, planner: Planner, key: Key, world: World, fleet: F
 
 
 @eqx.filter_jit
-def _decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, Thought, Moment]:
+def _decide(
+    config: Config, planner: Planner, flight: InFlight
+) -> tuple[InFlight, Move, CandidateProbabilities, Moment]:
     flight, move, thought = decide(config, planner, flight)
     return flight, move, thought, moment(flight.state)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.core.config import Config
-from decmarvel.core.types import EXPLORING, FAILED, HOME, Key, Proposal, Scalar, Thought
+from decmarvel.core.types import EXPLORING, FAILED, HOME, CandidateProbabilities, Key, Proposal, Scalar
 from decmarvel.robot.planners.base import Memory, Planner
 from decmarvel.simulation.environment import reset, step, views
 from decmarvel.simulation.fleet import Fleet
@@ -17,7 +17,7 @@ from decmarvel.simulation.radio import propose_all, share
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
 
-T = TypeVar("T", Move, Thought, "Moment")
+T = TypeVar("T", Move, CandidateProbabilities, "Moment")
 
 
 class Outcome(eqx.Module):
@@ -76,8 +76,8 @@ class Log(eqx.Module):
     """Row 0 is the take-off, row t the team after decision t."""
     moves: Move
     """Row t leads from row t of the moments to row t + 1."""
-    thoughts: Thought
-    """Behind the moves."""
+    probabilities: CandidateProbabilities
+    """Of the decisions that led to the moves."""
 
 
 class InFlight(eqx.Module):
@@ -97,8 +97,8 @@ def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fl
     return InFlight(state, memory, key_flight)
 
 
-def decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, Thought]:
-    """One decision of everybody, and what they thought of it."""
+def decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, CandidateProbabilities]:
+    """One decision of everybody, and the candidates that they found most probable."""
     key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
     count = flight.state.robots.mode.shape[0]
     keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(count))
@@ -108,15 +108,15 @@ def decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight
     state, move = step(config, key_step, flight.state, seen, proposals)
     if planner.communicates:
         state = share(config, flight.state.robots.site, state)
-    return InFlight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
+    return InFlight(state, memory, flight.key), move, most_probable(planner, proposals, move.mode == EXPLORING)
 
 
-def consider(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> Thought:
-    """The most probable of all candidates."""
+def most_probable(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> CandidateProbabilities:
+    """The most probable candidates of each robot; probabilities are zero where it had nothing to decide."""
     scores, headings = (leaf.reshape(len(leaf), -1) for leaf in (proposals.score, proposals.heading))
-    score, choice = jax.lax.top_k(scores, planner.weighs)
+    score, choice = jax.lax.top_k(scores, planner.shown_candidates)
     heading = jnp.take_along_axis(headings, choice, axis=1)
-    return Thought(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
+    return CandidateProbabilities(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
 
 
 def fly(config: Config, planner: Planner, flight: InFlight, max_decisions: Scalar | int) -> InFlight:
@@ -161,18 +161,20 @@ def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) 
     def go_on(carry: tuple[InFlight, Log]) -> tuple[InFlight, Log]:
         flight, log = carry
         before = flight.state.step
-        flight, move, thought = decide(config, planner, flight)
+        flight, move, probabilities = decide(config, planner, flight)
         return flight, Log(
             put(log.moments, before + 1, moment(flight.state)),
             put(log.moves, before, move),
-            put(log.thoughts, before, thought),
+            put(log.probabilities, before, probabilities),
         )
 
     first, count = moment(flight.state), flight.state.robots.mode.shape[0]
     moments = jax.tree.map(lambda row: jnp.zeros((length + 1, *row.shape), row.dtype), first)
     moves = Move(empty(length, count, 2), empty(length, count), empty(length, count), empty(length, count))
-    thoughts = Thought(*(jnp.zeros((length, count, planner.weighs), kind) for kind in (int, int, float)))
-    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, thoughts)))
+    probabilities = CandidateProbabilities(
+        *(jnp.zeros((length, count, planner.shown_candidates), kind) for kind in (int, int, float))
+    )
+    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, probabilities)))
 
 
 def outcome(config: Config, state: State) -> Outcome:

@@ -20,21 +20,8 @@ from decmarvel.benchmark.report.statistics import Estimate, bootstrap_band
 from decmarvel.benchmark.report.summary import Condition, Results, Summary, in_order
 from decmarvel.benchmark.rows import CURVE_STEP_M
 from decmarvel.core.files import write_whole
-from decmarvel.show.sheet import FAINT, GROUND, INK, save
+from decmarvel.show.style import FAINT, GROUND, INK, OTHER_LOOKS, PLANNER_LOOKS, RADIO_LOOKS, save
 
-_KNOWN = {
-    "nearest": ("#E69F00", "o"),
-    "smmr": ("#56B4E9", "s"),
-    "nbvp": ("#009E73", "^"),
-    "marvel": ("#CC79A7", "D"),
-    "dec-marvel": ("#882255", "<"),
-    "options": ("#D55E00", "P"),
-    "sector": ("#0072B2", "v"),
-    "random": ("#7C828B", "X"),
-}
-"""Colours of Okabe and Ito, which colour-blind readers tell apart; the markers tell them apart in print, too."""
-_RADIO = (("#000000", "h"), ("#5A4FCF", "H"))
-_OTHERS = (("#6F6F2E", ">"), ("#44AA99", "p"), ("#332288", "d"))
 _BAND_RESAMPLES = 2000
 _GOAL = 0.99
 """Coverage from which a mission is a success."""
@@ -60,11 +47,11 @@ class Look:
 
 def looks(results: Results) -> dict[str, Look]:
     """A fixed look for the planners that are known, the next free one for others."""
-    radio, others = iter(_RADIO * 9), iter(_OTHERS * 9)
+    radio, others = iter(RADIO_LOOKS * 9), iter(OTHER_LOOKS * 9)
     found = {}
     for planner in results.planners:
         dashed = results.communicates[planner]
-        colour, marker = next(radio) if dashed else _KNOWN.get(planner) or next(others)
+        colour, marker = next(radio) if dashed else PLANNER_LOOKS.get(planner) or next(others)
         found[planner] = Look(results.label(planner), colour, marker, dashed)
     return found
 
@@ -72,7 +59,7 @@ def looks(results: Results) -> dict[str, Look]:
 def published_looks(results: Results, conditions: Sequence[Condition]) -> dict[str, Look]:
     """Of the paper's planners that were not flown here, where the paper has figures for these conditions."""
     return {
-        planner: Look(as_published(planner), *_KNOWN[planner], dashed=False)
+        planner: Look(as_published(planner), *PLANNER_LOOKS[planner], dashed=False)
         for planner in PLANNERS
         if planner not in results.planners and any(published(planner, c.robots, c.budget_m) for c in conditions)
     }

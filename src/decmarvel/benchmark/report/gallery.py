@@ -15,8 +15,8 @@ from decmarvel.benchmark.report.charts import heading, key
 from decmarvel.benchmark.report.summary import Results
 from decmarvel.recording.format import Recording, load_recording
 from decmarvel.recording.playback import beliefs_after
-from decmarvel.show.figures import ROBOT_COLOURS, mission_sheet, paint_mission
-from decmarvel.show.sheet import FAINT, FLOOR, HATCH, INK, MISSED, WALL, save
+from decmarvel.show.figures import mission_sheet, paint_mission
+from decmarvel.show.style import FAINT, FLOOR, HATCH, INK, MISSED, ROBOTS, WALL, save
 from decmarvel.simulation.team_map import merge
 
 USUAL_TEAM = 4
@@ -127,10 +127,10 @@ def draw_gallery(missions: Sequence[FinalMap], titles: Sequence[str], headline: 
 
 def _keys(robots: int) -> list[Any]:
     base: dict[str, Any] = {"marker": "o", "markersize": 9, "markeredgecolor": "white", "linestyle": "none"}
-    shown = min(robots, len(ROBOT_COLOURS))
+    shown = min(robots, len(ROBOTS))
     keys: list[Any] = [
         Line2D([], [], color=colour, linewidth=1.7, label=f"robot {number + 1}")
-        for number, colour in enumerate(ROBOT_COLOURS[:shown])
+        for number, colour in enumerate(ROBOTS[:shown])
     ]
     keys.append(Line2D([], [], color=FAINT, **base, label="its base"))
     keys.append(Patch(facecolor=FLOOR, edgecolor=FAINT, linewidth=0.6, label="explored floor"))

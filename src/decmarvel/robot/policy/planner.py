@@ -28,7 +28,7 @@ ACTOR_CONFIGS: dict[str, type[Any]] = {
 class LearnedPlanner(Planner):
     """Chooses the most probable candidate, or draws one."""
 
-    weighs: ClassVar[int] = 5
+    shown_candidates: ClassVar[int] = 5
     actor: Actor
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)

@@ -20,8 +20,8 @@ from decmarvel.robot.policy.blocks import NetworkConfig
 from decmarvel.robot.policy.planner import PUBLISHED
 from decmarvel.robot.policy.weights import Card, save_weights
 from decmarvel.simulation.roster import BEST_PLANNER, PLANNERS, name_of
+from paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "decmarvel"
 TEAM = {"robots": 2, "budget_m": 60.0, "seed": 5, "broken": 1}
 
