@@ -18,6 +18,8 @@ from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import Flight, decide, take_off
 from decmarvel.simulation.roster import PLANNERS
 
+pytestmark = pytest.mark.slow
+
 ROBOTS, ME, SIZE = 3, 1, SITES[SMALL]
 SILENT = [name for name, planner in PLANNERS.items() if not planner.communicates]
 RADIO = "shared-greedy"

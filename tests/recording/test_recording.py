@@ -94,6 +94,7 @@ def rewrite(path, change_header=None, drop=None, **arrays) -> None:
     np.savez_compressed(path, **content)
 
 
+@pytest.mark.slow
 def test_round_trip(flown, saved):
     recording = load_recording(saved)
     assert same(recording, flown.recording)
@@ -335,6 +336,7 @@ def test_footprints_are_what_each_camera_found(story, flown, tmp_path):
         assert path.stat().st_size > 4000
 
 
+@pytest.mark.slow
 def test_films(story, tmp_path):
     """As many pictures as announced, that move."""
     for name in ("film.gif", "film.mp4"):

@@ -28,7 +28,9 @@ from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import load
 from decmarvel.worlds.place import place
-from show.test_html import CHROMIUM, FLAGS, in_browser
+from show.browser import CHROMIUM, FLAGS, in_browser
+
+pytestmark = pytest.mark.slow
 
 BUDGET_M = 320.0
 
