@@ -18,6 +18,8 @@ from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import InFlight, decide, take_off
 
+pytestmark = pytest.mark.slow
+
 ROBOTS, ME, SIZE = 3, 1, SITES[SMALL]
 SILENT = [name for name, entry in roster.PLANNERS.items() if not entry.radio and not entry.learned]
 RADIO = "shared-greedy"

@@ -108,6 +108,7 @@ def copy(done, tmp_path) -> Path:
     return Path(shutil.copytree(done, tmp_path / "copy"))
 
 
+@pytest.mark.slow
 def test_rows(done):
     rows = read_rows(done)
     assert rows.column_names == SCHEMA.names == COLUMNS.split()
@@ -123,6 +124,7 @@ def test_rows(done):
     assert sum(rows["stranded"].to_pylist()) == 0
 
 
+@pytest.mark.slow
 def test_a_row_is_its_mission(done):
     """The same figures as from one mission that flies alone."""
     fly = jax.jit(run_mission, static_argnums=(0, 1, 5))
@@ -144,6 +146,7 @@ def test_a_row_is_its_mission(done):
         assert not row["communicates"]
 
 
+@pytest.mark.slow
 def test_rows_depend_on_nothing_but_their_mission(done):
     """Another batch size, budgets mixed, the order reversed; a batch that is filled up."""
     maps = heldout_maps(3, CONFIG)
@@ -158,6 +161,7 @@ def test_rows_depend_on_nothing_but_their_mission(done):
             assert row == expected[identity]
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_number_of_devices(done, tmp_path):
     process = start(tmp_path / "two", "--batch", 4, env={"JAX_NUM_CPU_DEVICES": "2"})
     out, err = process.communicate(timeout=300)
@@ -169,6 +173,7 @@ def test_rows_do_not_depend_on_the_number_of_devices(done, tmp_path):
         assert path.read_bytes() == (tmp_path / "two" / "missions" / path.name).read_bytes()
 
 
+@pytest.mark.slow
 def test_curves(done):
     for row in read_rows(done).to_pylist():
         curve = row["curve"]
@@ -186,6 +191,7 @@ def test_curve_by_hand():
     assert coverage_curve(covered[:1], travelled_mm[:1], 10, 8_000) == [10_000, 10_000]
 
 
+@pytest.mark.slow
 def test_recordings(done):
     assert sorted(path.name for path in (done / "missions").iterdir()) == [
         "nearest_2x60m_indoor-heldout-000000_0.npz",
@@ -206,6 +212,7 @@ def test_recordings(done):
         assert (known & recording.free).sum() == recording.covered[-1]
 
 
+@pytest.mark.slow
 def test_again_and_wider(capsys, copy):
     before = {path: path.stat().st_mtime_ns for path in shards(copy)}
     status, out, _ = run(capsys, "benchmark", *GRID, "--batch", 2, "--out", copy)
@@ -221,6 +228,7 @@ def test_again_and_wider(capsys, copy):
     assert not [path for path in copy.rglob(".*") if path.name != ".lock"]
 
 
+@pytest.mark.slow
 def test_killed(done, tmp_path):
     """Whenever a run is killed, what it has stored is whole, and the next goes on from there."""
     folder, rng = tmp_path / "killed", random.Random(os.getpid())
@@ -240,6 +248,7 @@ def test_killed(done, tmp_path):
     assert sorted(path.name for path in folder.rglob("*.*")) == sorted(path.name for path in done.rglob("*.*"))
 
 
+@pytest.mark.slow
 def test_interrupted(tmp_path):
     folder = tmp_path / "interrupted"
     process = start(folder, "--batch", 2, "--trials", 200)
@@ -253,6 +262,7 @@ def test_interrupted(tmp_path):
     assert 0 < len(read_rows(folder)) < 800
 
 
+@pytest.mark.slow
 def test_one_run_at_a_time(capsys, copy):
     maps = heldout_maps(3, CONFIG)
     with open_store(copy, CONFIG, maps):
@@ -261,6 +271,7 @@ def test_one_run_at_a_time(capsys, copy):
         assert store.missing(grid()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -282,12 +293,14 @@ def test_other_terms_are_refused(capsys, copy, change, words):
     assert json.loads(path.read_text()) == terms
 
 
+@pytest.mark.slow
 def test_lost_terms_and_other_spacing_are_refused(capsys, copy):
     assert "spacing_m = 4.0, now it is 2.0" in refused(capsys, *GRID, "--spacing", 2, "--out", copy)
     (copy / "benchmark.json").unlink()
     assert "no benchmark.json" in refused(capsys, *GRID, "--out", copy)
 
 
+@pytest.mark.slow
 def test_foreign_and_damaged_rows(capsys, copy, tmp_path):
     def complaint(place: Path) -> str:
         with pytest.raises(RowsError) as caught:
@@ -358,6 +371,7 @@ def test_bad_places(capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_maps_of_a_folder(tmp_path):
     """Numbers sort as numbers, the picture of a ROS map is no map, and every map is flown before any is flown again."""
     for number, name in enumerate(("map10.npy", "map2.png", "map1.yaml")):
@@ -425,7 +439,7 @@ def test_weights_are_told_apart():
 
 
 def test_the_page_says_what_the_metrics_say():
-    page = (Path(__file__).parent.parent / "docs" / "benchmark.md").read_text()
+    page = (ROOT / "docs" / "benchmark.md").read_text()
     for metric, column in metrics.COLUMNS:
         kind = np.dtype(column.kind.to_pandas_dtype()).name + ", null" * metric.optional
         assert f"| `{column.name}` | {kind} | {metric.unit} | {metric.meaning} |\n" in page
@@ -457,6 +471,7 @@ def test_a_metric_that_is_younger_than_the_rows_is_missing(tmp_path, done):
         read_rows(tmp_path / "old.parquet")
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_runs(done, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "benchmark.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

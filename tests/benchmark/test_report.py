@@ -525,6 +525,7 @@ def still(planner: str, budget_m: float) -> Recording:
     )
 
 
+@pytest.mark.slow
 def test_same_rows_same_report_with_pictures_of_missions(tmp_path):
     missions = tmp_path / "missions"
     missions.mkdir()

@@ -53,6 +53,7 @@ def refused(capsys, *arguments: object) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_explore(capsys, small_map, tmp_path):
     folder = tmp_path / "out"
     status, out, err = run(
@@ -164,6 +165,7 @@ def interrupted(arguments: list[str], after: str) -> tuple[int, str, str]:
     return process.returncode, "".join(lines) + out, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "least"), [("Compiling", 0), ("decision ", 1)])
 def test_interrupt_leaves_a_valid_record(tmp_path, small_map, after, least):
     folder = tmp_path / "out"

@@ -94,6 +94,7 @@ def rewrite(path, change_header=None, drop=None, **arrays) -> None:
     np.savez_compressed(path, **content)
 
 
+@pytest.mark.slow
 def test_round_trip(flown, saved):
     recording = load_recording(saved)
     assert same(recording, flown.recording)
@@ -337,6 +338,7 @@ def test_footprints_are_what_each_camera_found(history, flown, tmp_path):
         assert path.stat().st_size > 4000
 
 
+@pytest.mark.slow
 def test_films(history, tmp_path):
     """As many pictures as announced, that move."""
     for name in ("film.gif", "film.mp4"):

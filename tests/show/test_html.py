@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 import json
-import shutil
 import zlib
 from pathlib import Path
 
@@ -23,10 +22,9 @@ from decmarvel.robot.policy.blocks import NetworkConfig
 from decmarvel.robot.policy.weights import Card, save_weights
 from decmarvel.robot.sight import frontiers
 from decmarvel.show.html import pack, page_data
+from show.browser import CHROMIUM, FLAGS, in_browser
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; .ci/run installs one")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,9 @@ from decmarvel.show.live import Live
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.flight import Mission
 from decmarvel.worlds import load
-from show.test_html import CHROMIUM, FLAGS, in_browser
+from show.browser import CHROMIUM, FLAGS, in_browser
+
+pytestmark = pytest.mark.slow
 
 BUDGET_M = 320.0
 

@@ -28,6 +28,8 @@ from decmarvel.simulation.mission import decide, moment, take_off
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
+pytestmark = pytest.mark.slow
+
 CONFIG = Config()
 ROBOTS = (0, 1, 2)
 """Of four places, one of which nobody takes."""

@@ -32,6 +32,8 @@ from oracles.lattice import OCCUPIED, UNKNOWN
 from oracles.mind import Mind
 from robot.planners.checks import check_gains, whole_gain
 
+pytestmark = pytest.mark.slow
+
 
 def learned(config: Config, world, robots, move) -> tuple[np.ndarray, np.ndarray]:
     """Everybody's own belief and sensed headings after a decision, before they are shared."""

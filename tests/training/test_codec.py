@@ -6,7 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from decmarvel.training.stale import stale_nodes
+import pytest
 
 from cases import SMALL
 from decmarvel.robot.observation import observe
@@ -17,6 +17,8 @@ from decmarvel.training.codec import Inputs, decode, encode
 from decmarvel.training.memory import bytes_per_row, create
 from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes
 from training.small_missions import MISSIONS, ROBOTS, hall, mission
+
+pytestmark = pytest.mark.slow
 
 ADVICE = Advice(
     jnp.array([74, 5, 0, -1, -1, -1], jnp.int32),

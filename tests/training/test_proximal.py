@@ -32,7 +32,7 @@ from training.small_run import (
     update,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @pytest.mark.parametrize("seed", range(3))

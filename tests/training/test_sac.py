@@ -16,7 +16,7 @@ from decmarvel.robot.policy.blocks import PLAIN, Compute
 from decmarvel.training import sac
 from training.small_run import ACTIONS, BATCH, SETTINGS, TINY, drawn, fresh, policies, run, single, update
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,7 +6,7 @@ from collections import Counter
 import jax
 import jax.numpy as jnp
 import numpy as np
-from decmarvel.training.stale import stale_nodes
+import pytest
 
 import oracles.camera
 import oracles.goals
@@ -19,6 +19,8 @@ from minds import ROBOTS, draw_mind, draw_view
 from missions import mind_of, mission
 from oracles.lattice import UNKNOWN, UNREACHABLE
 from oracles.mind import Mind
+
+pytestmark = pytest.mark.slow
 
 find = jax.jit(stale_nodes, static_argnums=0)
 find_in_flight = jax.jit(lambda state: stale_nodes(SMALL, views(SMALL, state)))

@@ -1,6 +1,7 @@
 """One mission at a time: what decides how it goes, and the mission in the air, decision by decision."""
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ from decmarvel.core.types import RETURNING, CandidateProbabilities, Key, Scalar
 from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import InFlight, Moment, Outcome, decide, moment, outcome, run_mission, take_off
+from decmarvel.simulation.mission import InFlight, Moment, Outcome, decide, moment, run_mission, take_off
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import place
@@ -72,6 +73,10 @@ class Mission:
         return Flight(self)
 
 
+Step: TypeAlias = tuple[Move, CandidateProbabilities, Moment]
+"""What every robot did, the candidates that it found most probable, and the moment after the decision."""
+
+
 class Flight:
     """A mission in the air. `step` makes one decision of the whole team; to iterate flies on to the end.
 
@@ -107,12 +112,13 @@ class Flight:
         """Share of the floor that the robots have seen together."""
         return float(self.moment.covered / self.mission.world.free_count)
 
-    def step(self) -> tuple[Move, CandidateProbabilities, Moment]:
-        """One decision: what every robot did, the candidates that it found most probable, and the moment after it."""
-        self._now, *news = _decide(self.mission.config, self.mission.planner, self._now)
-        move, thought, self.moment = jax.device_get(news)
+    def step(self) -> Step:
+        """One decision of the whole team."""
+        self._now, made = _decide(self.mission.config, self.mission.planner, self._now)
+        made = jax.device_get(made)
+        self.moment = made[-1]
         self.decisions += 1
-        return move, thought, self.moment
+        return made
 
     def __iter__(self) -> Iterator[Moment]:
         yield self.moment
@@ -141,11 +147,9 @@ def _take_off(config: Config, planner: Planner, key: Key, world: World, fleet: F
 
 
 @eqx.filter_jit
-def _decide(
-    config: Config, planner: Planner, flight: InFlight
-) -> tuple[InFlight, Move, CandidateProbabilities, Moment]:
-    flight, move, thought = decide(config, planner, flight)
-    return flight, move, thought, moment(flight.state)
+def _decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Step]:
+    flight, move, probabilities = decide(config, planner, flight)
+    return flight, (move, probabilities, moment(flight.state))
 
 
 @eqx.filter_jit

@@ -8,6 +8,8 @@ from decmarvel.simulation import roster
 from minds import MOST_CLOSE_CALLS, draw_cells, draw_mind, draw_view, fewer, from_goal, to_goal
 from robot.planners.checks import check_nearest, propose
 
+pytestmark = pytest.mark.slow
+
 
 @fewer
 @pytest.mark.parametrize("name", ["nearest", "sector"])

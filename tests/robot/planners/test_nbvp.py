@@ -21,6 +21,8 @@ from minds import draw_mind, draw_view, fewer, whole
 from oracles.mind import Mind
 from robot.planners.checks import check_nbvp, propose, samples_of, whole_gain
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("config", "seeds"), [(SMALL, range(60)), (FINE, range(10)), (DEFAULT, range(1))])
 def test_gains_equal_oracle(config, seeds):

@@ -5,6 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import oracles.smmr
 from cases import DEFAULT, SITES, SMALL
@@ -58,6 +59,7 @@ def fall(config: Config, view: LocalView, potential, viewpoints):
     return smmr.descend(view, open_, potential, viewpoints)
 
 
+@pytest.mark.slow
 @fewer
 def test_potential_and_descent_equal_oracle(config, seeds):
     ends, repelled = 0, 0
@@ -82,6 +84,7 @@ def test_potential_and_descent_equal_oracle(config, seeds):
     assert repelled > len(seeds) // 4
 
 
+@pytest.mark.slow
 @fewer
 def test_descent_over_rough_ground_equals_oracle(config, seeds):
     """Levels at random: the descent is caught, and the flow sets it free again, often or until the steps run out."""
@@ -103,6 +106,7 @@ def test_descent_over_rough_ground_equals_oracle(config, seeds):
     assert reached > len(seeds) // 10 or config == DEFAULT
 
 
+@pytest.mark.slow
 @fewer
 def test_smmr_equals_oracle(config, seeds):
     chosen = 0

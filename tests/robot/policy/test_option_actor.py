@@ -33,7 +33,7 @@ from robot.policy.small_networks import (
     single,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 def test_a_situation_is_without_advice_at_first():

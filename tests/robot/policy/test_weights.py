@@ -40,6 +40,7 @@ def saved(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_weights_round_trip(saved):
     network, card = load_actor(saved)
     assert card == CARD
