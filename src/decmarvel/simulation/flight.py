@@ -14,7 +14,7 @@ from decmarvel.core.types import RETURNING, CandidateProbabilities, Key, Scalar
 from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import InFlight, Moment, Outcome, decide, moment, run_mission, take_off
+from decmarvel.simulation.mission import InFlight, Moment, Outcome, decide, moment, outcome, run_mission, take_off
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import place
