@@ -4,6 +4,7 @@ Each method has a reward of its own (`training.methods`); what they share is her
 """
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,8 +26,9 @@ from decmarvel.simulation.environment import fail, views
 from decmarvel.simulation.team_map import merge
 from decmarvel.simulation.types import Move, State
 
-Terms: TypeAlias = dict[str, Float32[Array, "*batch N"]]
-"""Named parts of a reward with their signs, robot by robot."""
+Terms: TypeAlias = OrderedDict[str, Float32[Array, "*batch N"]]
+"""Named parts of a reward with their signs, robot by robot. Ordered, as a sum depends on its order: JAX would sort a
+plain dictionary by name."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Reward(ABC):
     @abstractmethod
     def of_explorers(
         self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
-    ) -> tuple[Terms, Int32[Array, "N"]]:
-        """The terms of a decision, meaningful for robots that explore; and the count of low gains after it."""
+    ) -> tuple[dict[str, Float32[Array, "N"]], Int32[Array, "N"]]:
+        """The terms of a decision in order, meaningful for robots that explore; and the count of low gains after it."""
 
     def __call__(
         self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
@@ -49,7 +51,7 @@ class Reward(ABC):
         """
         terms, low_gains = self.of_explorers(config, before, move, after, low_gains)
         exploring = move.mode == EXPLORING
-        return {name: jnp.where(exploring, term, 0.0) for name, term in terms.items()}, low_gains
+        return OrderedDict((name, jnp.where(exploring, term, 0.0)) for name, term in terms.items()), low_gains
 
 
 def total_reward(terms: Terms) -> Float32[Array, "*batch N"]:

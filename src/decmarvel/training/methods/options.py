@@ -26,7 +26,7 @@ from decmarvel.simulation.team_map import merge
 from decmarvel.simulation.types import Move, State
 from decmarvel.training.algorithms.proximal import Proximal
 from decmarvel.training.critic import PlainCritic, Trunk
-from decmarvel.training.rewards import Reward, Terms
+from decmarvel.training.rewards import Reward
 from decmarvel.training.settings import CollectSettings, TrainSettings
 
 
@@ -64,7 +64,7 @@ class OptionReward(Reward):
 
     def of_explorers(
         self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
-    ) -> tuple[Terms, Int32[Array, "N"]]:
+    ) -> tuple[dict[str, Float32[Array, "N"]], Int32[Array, "N"]]:
         flown_mm = after.robots.travelled_mm - before.robots.travelled_mm
         flown = flown_mm.astype(jnp.float32) / config.spacing_mm
         return {

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Float32, Int32
 
 from decmarvel.core.config import Config
 from decmarvel.core.types import EXPLORING
@@ -11,7 +11,7 @@ from decmarvel.robot.policy.graph_actor import GraphActorConfig
 from decmarvel.simulation.types import Move, State
 from decmarvel.training.algorithms.sac import Sac
 from decmarvel.training.critic import GraphCriticConfig
-from decmarvel.training.rewards import Reward, Terms, alignments, crossings, gains, trails
+from decmarvel.training.rewards import Reward, alignments, crossings, gains, trails
 from decmarvel.training.settings import TrainSettings
 
 
@@ -36,7 +36,7 @@ class PaperReward(Reward):
 
     def of_explorers(
         self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
-    ) -> tuple[Terms, Int32[Array, "N"]]:
+    ) -> tuple[dict[str, Float32[Array, "N"]], Int32[Array, "N"]]:
         """The terms of Eq. 7."""
         counts = gains(config, before, move).astype(jnp.float32) / self.frontiers
         fov, merged = counts[:, 0], counts[:, 1]

@@ -16,7 +16,7 @@ from decmarvel.simulation.types import Move, State
 from decmarvel.training.algorithms.sac import Sac
 from decmarvel.training.critic import PlainCritic, Trunk
 from decmarvel.training.methods.paper import FAST
-from decmarvel.training.rewards import Reward, Terms, alignments, crossings, gains
+from decmarvel.training.rewards import Reward, alignments, crossings, gains
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class MarvelReward(Reward):
 
     def of_explorers(
         self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
-    ) -> tuple[Terms, Int32[Array, "N"]]:
+    ) -> tuple[dict[str, Float32[Array, "N"]], Int32[Array, "N"]]:
         fov = gains(config, before, move)[:, 0].astype(jnp.float32) / self.frontiers
         team = crossings(before, after)[1]
         return {
