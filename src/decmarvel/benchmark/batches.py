@@ -26,7 +26,7 @@ from decmarvel.recording.format import Recording
 from decmarvel.recording.recorder import Recorder
 from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import Log, Outcome, fly_logged, outcome, take_off
+from decmarvel.simulation.mission import MissionLog, Outcome, fly_logged, outcome, take_off
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 from decmarvel.worlds.world import World
@@ -151,7 +151,7 @@ class Missions(eqx.Module):
 def _program(config: Config, static: Planner, length: int) -> Any:
     """A compiled function for batches of missions. Every device has a loop of its own and waits for no other."""
 
-    def fly(arrays: Any, mission: Missions) -> tuple[Outcome, Log]:
+    def fly(arrays: Any, mission: Missions) -> tuple[Outcome, MissionLog]:
         planner = eqx.combine(arrays, static)
         key = mission_key(mission.seed, mission.map_number)
         flight = take_off(config, planner, key, mission.world, mission.fleet)
@@ -166,7 +166,7 @@ def _program(config: Config, static: Planner, length: int) -> Any:
 
 
 @jax.jit
-def _pick(log: Log, number: Int32[Array, ""]) -> Log:
+def _pick(log: MissionLog, number: Int32[Array, ""]) -> MissionLog:
     """One mission's log, so that only this one leaves the device."""
     return jax.tree.map(lambda leaf: leaf[number], log)
 
@@ -208,7 +208,7 @@ def _row(batch: Batch, trial: Trial, mission: Landed, curve: list[int]) -> dict[
     }
 
 
-def _recording(batch: Batch, trial: Trial, world: World, fleet: Fleet, log: Log, decisions: int) -> Recording:
+def _recording(batch: Batch, trial: Trial, world: World, fleet: Fleet, log: MissionLog, decisions: int) -> Recording:
     first = jax.tree.map(lambda leaf: leaf[0], log.moments)
     building, setting = batch.maps[trial.map_id], trial.setting
     recorder = Recorder(batch.config, building, world, fleet, planner=setting.planner, seed=trial.seed, first=first)

@@ -21,7 +21,7 @@ _LINE_EVERY_S = 10.0
 _BAR_WIDTH = 32
 
 
-class Display:
+class MissionDisplay:
     """Shows one moment after another. A context manager, so that the terminal is always left in order."""
 
     def __init__(self, console: Console, free_cells: int, quiet: bool) -> None:
@@ -35,7 +35,7 @@ class Display:
         live = console.is_terminal and not quiet
         self._live = Live(console=console, refresh_per_second=10, get_renderable=self._picture) if live else None
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "MissionDisplay":
         if self._live:
             self._live.start()
         return self

@@ -163,12 +163,12 @@ def fly_and_show(
     mission: "Mission", console: "Console", quiet: bool, interruption: "Interruption", live: "Live | None"
 ) -> tuple["Flight", "Recorder"]:
     """Decision by decision, until everybody is home or somebody presses Ctrl-C."""
-    from decmarvel.cli.display import Display
+    from decmarvel.cli.display import MissionDisplay
     from decmarvel.integrations.api import begin_record
 
     flight = mission.take_off()
     recorder = begin_record(flight)
-    with Display(console, int(mission.world.free_count), quiet) as display:
+    with MissionDisplay(console, int(mission.world.free_count), quiet) as display:
         while True:
             if live:
                 live.show(recorder, flight.state)

@@ -4,11 +4,16 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from decmarvel.cli.options import check_name, check_range, complain, make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from decmarvel.robot.policy.compute import Compute
 
 NAMES = "options (ours), fast, paper, marvel (the predecessor), or an ablation: no-top, no-curriculum, no-dual-head"
 
@@ -28,7 +33,7 @@ def train(
         typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting: algorithm.batch=1024. May be repeated."),
     ] = None,
 ) -> None:
-    """Train the Dec-MARVEL policy on generated buildings.
+    """Train a learned planner on generated buildings.
 
     Writes best.safetensors and last.safetensors with their cards, log.jsonl (and TensorBoard's log where that is
     installed), and state.safetensors, from which --resume goes on as if nothing had happened.
@@ -47,21 +52,10 @@ def train(
     from decmarvel.training.machine import default_compute
     from decmarvel.training.maps import training_maps
     from decmarvel.training.methods.presets import PRESETS
-    from decmarvel.training.run import RunSettings, TrainingRun
-    from decmarvel.training.run import train as run_training
+    from decmarvel.training.run import RunSettings, TrainingRun, run_rounds
 
-    settings: Any = PRESETS[check_name("--preset", preset, PRESETS)]
-    run: Any = RunSettings(minutes=minutes)
-    changes = [(assignment, *assignment.partition("=")[::2]) for assignment in set_ or []]
-    for assignment, name, text in changes:
-        if name.startswith("run."):
-            run = with_setting(run, name.removeprefix("run."), text, assignment)
-        elif not name.startswith("compute."):
-            settings = with_setting(settings, name, text, assignment)
-    compute: Any = default_compute(settings.algorithm.batch)
-    for assignment, name, text in changes:
-        if name.startswith("compute."):
-            compute = with_setting(compute, name.removeprefix("compute."), text, assignment)
+    preset_settings = PRESETS[check_name("--preset", preset, PRESETS)]
+    settings, run, compute = with_changes(preset_settings, RunSettings(minutes=minutes), default_compute, set_ or [])
     if parent is not None:
         read_card(parent, "actor", ACTOR_CONFIGS)  # complains now, not after a minute of preparations
     make_folder("--out", out)
@@ -73,8 +67,25 @@ def train(
     worlds = heldout_worlds(config, run.evaluation.maps)
     training = TrainingRun(config, settings, run, compute, maps, worlds, out, seed, resume, parent, command)
     with TrainingDisplay(console, 60 * minutes) as display:
-        run_training(training, display.show)
+        run_rounds(training, display.show)
     console.print(f"Weights in [bold]{out}[/]: best.safetensors, last.safetensors")
+
+
+def with_changes(
+    settings: Any, run: Any, default_compute: "Callable[[int], Compute]", assignments: list[str]
+) -> tuple[Any, Any, Any]:
+    """The settings of a method, of the run and of the machine, with the assignments of --set."""
+    named = [(assignment, *assignment.partition("=")[::2]) for assignment in assignments]
+    for assignment, name, text in named:
+        if name.startswith("run."):
+            run = with_setting(run, name.removeprefix("run."), text, assignment)
+        elif not name.startswith("compute."):
+            settings = with_setting(settings, name, text, assignment)
+    compute: Any = default_compute(settings.algorithm.batch)
+    for assignment, name, text in named:
+        if name.startswith("compute."):
+            compute = with_setting(compute, name.removeprefix("compute."), text, assignment)
+    return settings, run, compute
 
 
 def with_setting(settings: Any, name: str, text: str, assignment: str) -> Any:

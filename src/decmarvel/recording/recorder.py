@@ -11,7 +11,7 @@ from decmarvel.core.config import Config
 from decmarvel.core.types import RETURNING, CandidateProbabilities
 from decmarvel.recording.format import ARRAYS, PROBABILITY_PARTS, Recording
 from decmarvel.simulation.fleet import NEVER, Fleet
-from decmarvel.simulation.mission import Log, Moment
+from decmarvel.simulation.mission import MissionLog, Moment
 from decmarvel.simulation.types import Move
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import placement
@@ -48,7 +48,7 @@ class Recorder:
         self._probabilities.append(probabilities)
         self.moments.append(now)
 
-    def add_all(self, log: Log, decisions: int) -> None:
+    def add_all(self, log: MissionLog, decisions: int) -> None:
         """Add all decisions of a mission that was flown as one compiled program. The take-off is already there."""
         for t in range(decisions):
             self.add(_at(log.moves, t), _at(log.probabilities, t), _at(log.moments, t + 1))

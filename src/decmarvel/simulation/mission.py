@@ -69,7 +69,7 @@ class Moment(eqx.Module):
     seen_heading: Int32[Array, "*batch N N"]
 
 
-class Log(eqx.Module):
+class MissionLog(eqx.Module):
     """A whole mission in arrays of a fixed length. Rows after its last decision are zero."""
 
     moments: Moment
@@ -145,7 +145,7 @@ def moment(state: State) -> Moment:
     )
 
 
-def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) -> tuple[InFlight, Log]:
+def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) -> tuple[InFlight, MissionLog]:
     """As `fly`, for `length` decisions at most, keeping what every decision did and left behind."""
 
     def put(rows: T, at: Scalar, row: T) -> T:
@@ -154,15 +154,15 @@ def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) 
     def empty(*shape: int) -> Int32[Array, "..."]:
         return jnp.zeros(shape, jnp.int32)
 
-    def going(carry: tuple[InFlight, Log]) -> Bool[Array, ""]:
+    def going(carry: tuple[InFlight, MissionLog]) -> Bool[Array, ""]:
         state = carry[0].state
         return ~state.done & (state.step < length)
 
-    def go_on(carry: tuple[InFlight, Log]) -> tuple[InFlight, Log]:
+    def go_on(carry: tuple[InFlight, MissionLog]) -> tuple[InFlight, MissionLog]:
         flight, log = carry
         before = flight.state.step
         flight, move, probabilities = decide(config, planner, flight)
-        return flight, Log(
+        return flight, MissionLog(
             put(log.moments, before + 1, moment(flight.state)),
             put(log.moves, before, move),
             put(log.probabilities, before, probabilities),
@@ -174,7 +174,9 @@ def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) 
     probabilities = CandidateProbabilities(
         *(jnp.zeros((length, count, planner.shown_candidates), kind) for kind in (int, int, float))
     )
-    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, probabilities)))
+    return jax.lax.while_loop(
+        going, go_on, (flight, MissionLog(put(moments, flight.state.step, first), moves, probabilities))
+    )
 
 
 def outcome(config: Config, state: State) -> Outcome:

@@ -43,7 +43,7 @@ class RunSettings:
     evaluation: EvaluationSettings = dataclasses.field(default_factory=EvaluationSettings)
 
 
-class Log:
+class TrainingLog:
     """One JSON object a line, and TensorBoard where it is installed."""
 
     def __init__(self, folder: Path) -> None:
@@ -150,7 +150,7 @@ class TrainingRun:
         self.maps, self.training = put_in_place(maps, training)
         self.worlds = jax.device_put(worlds, self.maps.world.start.sharding)
         clean_up(folder)
-        self.log = Log(folder)
+        self.log = TrainingLog(folder)
         self._missions = self._compiled_beside()
 
     def _compiled_beside(self) -> Future[GreedyMissions]:
@@ -238,7 +238,7 @@ class TrainingRun:
         save_state(self.folder / STATE, self.training, self._about | {"account": dataclasses.asdict(account)})
 
 
-def train(run: TrainingRun, tell: Callable[[float, dict[str, float]], None]) -> dict[str, float]:
+def run_rounds(run: TrainingRun, tell: Callable[[float, dict[str, float]], None]) -> dict[str, float]:
     """Play rounds until the time is up. `tell` hears how far the run is and its latest figures."""
     settings = run.run
     logging, judging, keeping = (

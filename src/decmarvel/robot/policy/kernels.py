@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int8, Int32
 
 BLOCK = 64
 """Nodes that one instance of a kernel answers for, and that it looks at in one go."""
-NEVER = -1e30
+MASKED = -1e30
 
 
 class Near(eqx.Module):
@@ -156,11 +156,11 @@ def _open(gate: Array) -> Array:
 
 
 def _scores(query: Array, key: Array, mask: Array, scale: float) -> Array:
-    return jnp.where(mask != 0, _dot(query, key, (1, 1)) * scale, NEVER)
+    return jnp.where(mask != 0, _dot(query, key, (1, 1)) * scale, MASKED)
 
 
 def _weights(score: Array, log: Array) -> Array:
-    return jnp.where(score > NEVER, jnp.exp(score - log[:, None]), 0.0)
+    return jnp.where(score > MASKED, jnp.exp(score - log[:, None]), 0.0)
 
 
 def _look(reach: Any, mask: Any, query: Any, key: Any, value: Any, gate: Any, found_out: Any, log_out: Any,
@@ -179,7 +179,7 @@ def _look(reach: Any, mask: Any, query: Any, key: Any, value: Any, gate: Any, fo
 
     start = (
         jnp.zeros(own.shape, jnp.float32),
-        jnp.full(own.shape[:1], NEVER, jnp.float32),
+        jnp.full(own.shape[:1], MASKED, jnp.float32),
         jnp.zeros(own.shape[:1], jnp.float32),
     )
     found, most, total = jax.lax.fori_loop(reach[here, 0], reach[here, 1], look, start)

@@ -63,7 +63,7 @@ def follow(target: T, online: T, rate: float) -> T:
     return jax.tree.map(lambda old, new: old + rate * (new - old), target, online)
 
 
-def step(
+def optimiser_step(
     optimiser: optax.GradientTransformation, gradient: T, state: optax.OptState, parameters: T
 ) -> tuple[T, optax.OptState]:
     """One step of an optimiser."""

@@ -20,7 +20,7 @@ from decmarvel.robot.policy.nodes import Nodes
 from decmarvel.robot.policy.option_actor import OptionActor
 from decmarvel.robot.policy.staleness import StalenessPredictor, is_open
 from decmarvel.training.algorithms.base import Algorithm, Batch, Learner, Metrics
-from decmarvel.training.algorithms.losses import expectation, follow, log_policy, next_policy, step, taken
+from decmarvel.training.algorithms.losses import expectation, follow, log_policy, next_policy, optimiser_step, taken
 from decmarvel.training.algorithms.sac import value_metrics
 from decmarvel.training.algorithms.values import CriticRows, critic_gradient, without_nodes
 from decmarvel.training.codec import Inputs
@@ -95,10 +95,10 @@ class Proximal(Algorithm):
         )
         loss_pi, gradient_pi, log_probability = self.actor_gradient(learner, batch, rows, compute)
         gradient_q, gradient_pi = mean((gradient_q, gradient_pi), compute.axis)
-        critics, critic_optimiser = step(
+        critics, critic_optimiser = optimiser_step(
             self.optimiser(self.critic_rate), gradient_q, learner.critic_optimiser, learner.critics
         )
-        actor, actor_optimiser = step(
+        actor, actor_optimiser = optimiser_step(
             self.optimiser(self.actor_rate), gradient_pi, learner.actor_optimiser, learner.actor
         )
         staleness, staleness_optimiser, staleness_metrics = self.staleness_step(
@@ -177,7 +177,7 @@ class Proximal(Algorithm):
         """One step of the staleness predictor."""
         (loss, errors), gradient = jax.value_and_grad(staleness_loss, has_aux=True)(predictor, batch.state, batch.post)
         gradient = mean(gradient, compute.axis)
-        predictor, state = step(self.optimiser(self.staleness_rate), gradient, state, predictor)
+        predictor, state = optimiser_step(self.optimiser(self.staleness_rate), gradient, state, predictor)
         return predictor, state, {"staleness/loss": loss, "staleness/errors": errors}
 
 

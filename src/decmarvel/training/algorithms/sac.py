@@ -12,7 +12,7 @@ from decmarvel.robot.policy.actor import Actor
 from decmarvel.robot.policy.compute import Compute
 from decmarvel.robot.policy.nodes import Nodes
 from decmarvel.training.algorithms.base import Algorithm, Batch, Learner, Metrics
-from decmarvel.training.algorithms.losses import expectation, follow, log_policy, next_policy, step
+from decmarvel.training.algorithms.losses import expectation, follow, log_policy, next_policy, optimiser_step
 from decmarvel.training.algorithms.values import CriticRows, critic_gradient, soft_value, without_nodes
 from decmarvel.training.critic import Critic
 from decmarvel.training.devices import mean, total
@@ -101,13 +101,13 @@ class Sac(Algorithm):
         self, learner: SacLearner, gradient_q: Critic, gradient_pi: Actor, gradient_alpha: Float32[Array, ""]
     ) -> SacLearner:
         """The learner after one step of each optimiser."""
-        critics, critic_optimiser = step(
+        critics, critic_optimiser = optimiser_step(
             self.optimiser(self.critic_rate), gradient_q, learner.critic_optimiser, learner.critics
         )
-        actor, actor_optimiser = step(
+        actor, actor_optimiser = optimiser_step(
             self.optimiser(self.actor_rate), gradient_pi, learner.actor_optimiser, learner.actor
         )
-        log_alpha, alpha_optimiser = step(
+        log_alpha, alpha_optimiser = optimiser_step(
             self.optimiser(self.alpha_rate), gradient_alpha, learner.alpha_optimiser, learner.log_alpha
         )
         return SacLearner(
