@@ -31,7 +31,7 @@ TRIALS = (
     ("hall", 3, 4, "off"),
     ("indoor", 3, 6, "mild"),
 )
-NOISY = ("sector", "smmr")
+NOISY = ("sector",)
 """Planners that are flown with noise, too: it takes a compilation of its own."""
 PLACES, SITES, BUDGET_M, DECISIONS = 4, 48, 60.0, 24
 

@@ -7,7 +7,7 @@ import pytest
 import pinned
 from paths import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 PINNED = json.loads((ROOT / "tests" / "pinned.json").read_text())
 
