@@ -1,4 +1,5 @@
-# Two commands: `make explore` and `make test`. Both set up .venv first, once.
+# `make explore` flies a mission, `make check` runs linters and quick tests, `make test` runs all tests.
+# Each sets up .venv first, once.
 # ARGS goes to the command that is run: make explore ARGS="--robots 8"; make test ARGS="-k guard".
 
 PYTHON ?= python3
@@ -10,10 +11,14 @@ READY := .venv/.ready
 # Packages of another Python, such as those of a sourced ROS workspace, stay out of the environment.
 unexport PYTHONPATH
 
-.PHONY: explore test lint lock clean
+.PHONY: explore check test lint api lock clean
 
 explore: $(READY)
 	@.venv/bin/decmarvel explore $(ARGS)
+
+# Without the tests that compile large programs, open a browser or start a cluster.
+check: lint
+	.venv/bin/python -m pytest -m "not slow and not browser and not cluster" $(ARGS)
 
 test: $(READY)
 	.venv/bin/python -m pytest $(ARGS)
@@ -23,6 +28,10 @@ lint: $(READY)
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
+
+# The page of the Python API, from the docstrings.
+api: $(READY)
+	.venv/bin/python docs/make_api.py
 
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \

@@ -1,6 +1,6 @@
 """Do two devices fly the same missions? Decision by decision: who decided otherwise first, or whose world differs.
 
-    python benchmarks/devices.py --planner dec-marvel --robots 2 --missions 100
+    python benchmarks/devices.py --planner options --robots 2 --missions 100
 
 Flies on the CPU and on JAX's first device, side by side, on held-out maps with the seeds of `decmarvel benchmark`. As
 long as two missions are in the same state, a difference in what is decided is the planner's, and a difference in what
@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from decmarvel.benchmark.trials import heldout_maps, map_number, mission_key
-from decmarvel.cli.options import choose_planner
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
-from decmarvel.core.types import Thought
+from decmarvel.core.types import CandidateProbabilities
 from decmarvel.robot.planners.base import Planner
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import Flight, decide, take_off
+from decmarvel.simulation.mission import InFlight, decide, take_off
 from decmarvel.simulation.types import Move
 from decmarvel.worlds.place import place_all
 from decmarvel.worlds.world import World
@@ -33,7 +33,7 @@ CLOSE = 1e-3
 
 
 @partial(jax.jit, static_argnums=(0, 4))
-def begin(config: Config, planner: Planner, numbers: jax.Array, worlds: World, team: tuple[int, float]) -> Flight:
+def begin(config: Config, planner: Planner, numbers: jax.Array, worlds: World, team: tuple[int, float]) -> InFlight:
     seed = jnp.array(0, jnp.uint32)
     return jax.vmap(lambda number, world: take_off(config, planner, mission_key(seed, number), world, Fleet.of(*team)))(
         numbers, worlds
@@ -41,7 +41,7 @@ def begin(config: Config, planner: Planner, numbers: jax.Array, worlds: World, t
 
 
 @partial(jax.jit, static_argnums=0)
-def advance(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move, Thought]:
+def advance(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, CandidateProbabilities]:
     return jax.vmap(lambda flight: decide(config, planner, flight))(flight)
 
 
@@ -60,14 +60,14 @@ def differing(one: Any, other: Any, mission: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--planner", default="dec-marvel")
+    parser.add_argument("--planner", default=roster.BEST_PLANNER)
     parser.add_argument("--robots", type=int, default=2)
     parser.add_argument("--budget", type=float, default=720.0, help="metres")
     parser.add_argument("--missions", type=int, default=100)
     parser.add_argument("--decisions", type=int, default=200, help="to fly at most")
     options = parser.parse_args()
     enable_compilation_cache()
-    config, planner = Config(), choose_planner(options.planner, None)
+    config, planner = Config(), roster.planner(options.planner)
     maps = heldout_maps(options.missions, config)
     numbers = jnp.array([map_number(building.name) for building in maps], jnp.uint32)
     devices = [jax.devices("cpu")[0], jax.devices()[0]]
@@ -93,12 +93,12 @@ def main() -> None:
     print(f"{len(same)} of {options.missions} missions are the same; " + (str(dict(reasons)) if reasons else "all"))
 
 
-def state_of(flown: tuple[Flight, Move, Thought]) -> Any:
+def state_of(flown: tuple[InFlight, Move, CandidateProbabilities]) -> Any:
     """What the simulator made of a decision; maps and bits included."""
     return flown[0].state.robots, flown[0].state.progress
 
 
-def move_of(flown: tuple[Flight, Move, Thought]) -> Any:
+def move_of(flown: tuple[InFlight, Move, CandidateProbabilities]) -> Any:
     return flown[1]
 
 

@@ -21,9 +21,9 @@ from decmarvel.core.config import Config, Noise
 from decmarvel.core.jax_setup import enable_compilation_cache
 from decmarvel.core.types import RETURNING, Key
 from decmarvel.robot.planners.base import Planner
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import NEVER, Fleet
-from decmarvel.simulation.mission import Flight, decide, outcome, take_off
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.mission import InFlight, decide, outcome, take_off
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place_all
 from decmarvel.worlds.world import World
@@ -55,7 +55,7 @@ def hunt(
     flight = take_off(config, planner, key_mission, world, random_fleet(key_fleet, slots, max_budget_m))
     zero = jnp.zeros((), jnp.int32)
 
-    def advance(carry: tuple[Flight, jax.Array, jax.Array]) -> tuple[Flight, jax.Array, jax.Array]:
+    def advance(carry: tuple[InFlight, jax.Array, jax.Array]) -> tuple[InFlight, jax.Array, jax.Array]:
         flight, shared, grew = carry
         before = flight.state.robots
         flight, move, _ = decide(config, planner, flight)
@@ -72,7 +72,7 @@ def hunt(
         grew += (flight.state.robots.budget_mm > before.budget_mm).sum().astype(jnp.int32)
         return flight, shared, grew
 
-    def going(carry: tuple[Flight, jax.Array, jax.Array]) -> jax.Array:
+    def going(carry: tuple[InFlight, jax.Array, jax.Array]) -> jax.Array:
         return ~carry[0].state.done & (carry[0].state.step < config.max_decisions(max_budget_m))
 
     flight, shared, grew = jax.lax.while_loop(going, advance, (flight, zero, zero))
@@ -102,7 +102,9 @@ def main() -> None:
     for number, (name, slots, noisy, share) in enumerate(plans):
         config = replace(quiet, noise=NOISE) if noisy else quiet
         batch = max(1, arguments.batch * 4 // slots)
-        run = jax.jit(jax.vmap(partial(hunt, config, PLANNERS[name], slots, arguments.max_budget), in_axes=(None, 0)))
+        run = jax.jit(
+            jax.vmap(partial(hunt, config, roster.planner(name), slots, arguments.max_budget), in_axes=(None, 0))
+        )
         for round_ in range(max(1, round(share * arguments.missions / batch))):
             seeds = jnp.arange(batch) + 10_000_000 * number + batch * round_
             total += np.asarray(run(worlds, seeds)).sum(axis=0)

@@ -19,6 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from decmarvel.training.sac import Batch, Learner
 
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
@@ -27,10 +28,10 @@ from decmarvel.robot.observation import observe
 from decmarvel.robot.policy.actor import Actor
 from decmarvel.robot.policy.blocks import Compute, NetworkConfig
 from decmarvel.robot.policy.nodes import compact, situation
+from decmarvel.simulation import roster
 from decmarvel.simulation.environment import step, views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import decide, take_off
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.simulation.types import State
 from decmarvel.training import sac
 from decmarvel.training.collect import Maps, propose_all
@@ -47,7 +48,6 @@ from decmarvel.training.loop import (
 )
 from decmarvel.training.memory import bytes_per_row
 from decmarvel.training.rewards import reward
-from decmarvel.training.sac import Batch, Learner
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place_all
 from decmarvel.worlds.world import World
@@ -86,7 +86,7 @@ def warmed(
     """
     training = jax.jit(prepare, static_argnums=(0, 1))(config, settings, maps, jax.random.key(0))
     training = with_own(training, lambda leaf: leaf[0])
-    planner, number = PLANNERS["sector"], settings.collect.missions
+    planner, number = roster.planner("sector"), settings.collect.missions
     age = jnp.linspace(0, 110, number).astype(jnp.int32)
     fleet = Fleet.of(settings.collect.robots, 1024.0)
 
@@ -202,7 +202,7 @@ def cosine(one: Any, other: Any) -> float:
 
 def decision(config: Config) -> None:
     """One decision of one robot by the greedy actor, observation included, with so many places for nodes."""
-    flight = take_off(config, PLANNERS["sector"], jax.random.key(0), generate_world(config), Fleet.of(4, 720.0))
+    flight = take_off(config, roster.planner("sector"), jax.random.key(0), generate_world(config), Fleet.of(4, 720.0))
     view = jax.tree.map(lambda leaf: leaf[0], views(config, flight.state))
     actor = Actor(jax.random.key(0), NetworkConfig())
 

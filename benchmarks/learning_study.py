@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from decmarvel.training.sac import SacSettings
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
@@ -29,14 +30,13 @@ from decmarvel.core.jax_setup import enable_compilation_cache
 from decmarvel.robot.planners.base import Planner
 from decmarvel.robot.policy.blocks import Compute, NetworkConfig
 from decmarvel.robot.policy.planner import LearnedPlanner
-from decmarvel.show.sheet import GROUND, INK, save
+from decmarvel.show.style import GROUND, INK, save
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import Outcome, run_mission
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.training.collect import CollectSettings
 from decmarvel.training.curriculum import CurriculumSettings
 from decmarvel.training.loop import TrainSettings, play_round, prepare, put_in_place, that_fit
-from decmarvel.training.sac import SacSettings
 from decmarvel.worlds import Building, generate
 from decmarvel.worlds.generate import reachable
 from decmarvel.worlds.place import place_all
@@ -185,7 +185,7 @@ def main() -> None:
     enable_compilation_cache()
     begin = time.perf_counter()
     worlds = small_worlds("heldout", MISSIONS)
-    references = [judge(name, PLANNERS[name], worlds, 0.0, 0, 0) for name in ("random", "nearest")]
+    references = [judge(name, roster.planner(name), worlds, 0.0, 0, 0) for name in ("random", "nearest")]
     points = learn(arguments.minutes, arguments.seed, worlds)
     arguments.out.mkdir(parents=True, exist_ok=True)
     with (arguments.out / "curve.csv").open("w", newline="") as file:

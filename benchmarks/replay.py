@@ -18,27 +18,18 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-import jax
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
-from rich.console import Console
 from speed import mosaic
 
-from decmarvel.cli.explore import Interruption, Mission
-from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
-from decmarvel.core.types import RETURNING
+from decmarvel.integrations.api import begin_record
 from decmarvel.recording.format import Recording, load_recording
-from decmarvel.recording.knowledge import tell
-from decmarvel.recording.recorder import Recorder
+from decmarvel.recording.knowledge import knowledge_history
 from decmarvel.show.html import write_page
-from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import decide, moment, take_off
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.flight import Mission
 from decmarvel.worlds import generate
-from decmarvel.worlds.place import place
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-frame-rate-limit", "--disable-gpu-vsync"]
@@ -68,12 +59,13 @@ SCRUB = """async ([times]) => {
 
 def large_mission(decisions: int) -> Recording:
     """16 robots in a building of 400 m x 400 m."""
-    config, building = Config(), mosaic(4, 0)
-    name, fleet = "nearest", Fleet.of(16, 20_000.0)
-    mission = Mission(config, building, place(building, config), PLANNERS[name], name, 0, fleet)
+    mission = Mission(mosaic(4, 0), "nearest", robots=16, budget_m=20_000.0)
     began = time.perf_counter()
-    recorder, _ = mission.fly(Console(quiet=True), True, decisions * config.spacing_m / 2, Interruption())
-    recording = recorder.recording(complete=recorder.landed)
+    flight = mission.take_off()
+    recorder = begin_record(flight)
+    while not flight.done and flight.decisions < decisions:
+        recorder.add(*flight.step())
+    recording = recorder.recording(complete=flight.landed)
     print(f"{recording.decisions} decisions of {recording.robots} robots in {_lasted(began)}, ", end="")
     print(f"{recording.coverage[-1]:.1%} explored", flush=True)
     return recording
@@ -96,10 +88,10 @@ def scrub(page: Page, last: int, count: int) -> None:
 
 def measure_page(recording: Recording, folder: Path, scrubs: int) -> None:
     began = time.perf_counter()
-    story = tell(recording)
-    print(f"Telling its story takes {_lasted(began)}", end=", ")
+    history = knowledge_history(recording)
+    print(f"The history of what robots knew takes {_lasted(began)}", end=", ")
     began = time.perf_counter()
-    write_page([story], folder / "replay.html")
+    write_page([history], folder / "replay.html")
     recording.save(folder / "mission.npz")
     sizes = [(folder / name).stat().st_size / 1e6 for name in ("replay.html", "mission.npz")]
     print(f"writing its page {_lasted(began)}; page {sizes[0]:.1f} MB, recording {sizes[1]:.2f} MB", flush=True)
@@ -118,31 +110,18 @@ def measure_page(recording: Recording, folder: Path, scrubs: int) -> None:
 
 def measure_recording(folder: Path, repeats: int) -> None:
     """A default mission, decision by decision as `explore` flies it; alone, and with recorder and file."""
-    config, building = Config(), generate("indoor", "heldout", 0)
-    planner, world, fleet = PLANNERS["sector"], place(building, config), Fleet.of(4, 720.0)
-
-    @jax.jit
-    def begin(key: Any) -> Any:
-        flight = take_off(config, planner, key, world, fleet)
-        return flight, moment(flight.state)
-
-    @jax.jit
-    def go_on(flight: Any) -> Any:
-        flight, move, thought = decide(config, planner, flight)
-        return flight, move, thought, moment(flight.state)
+    mission = Mission(generate(), "sector")
 
     def fly(recorded: bool) -> tuple[float, float]:
         """How long it took, and how much of it was for the record."""
         began, extra_s = time.perf_counter(), 0.0
-        flight, first = begin(jax.random.key(0))
-        now = jax.device_get(first)
-        recorder = Recorder(config, building, world, fleet, planner="sector", seed=0, first=now) if recorded else None
-        while (now.mode <= RETURNING).any():
-            flight, *news, then = go_on(flight)
-            now = jax.device_get(then)
+        flight = mission.take_off()
+        recorder = begin_record(flight) if recorded else None
+        while not flight.done:
+            news = flight.step()
             if recorder:
                 paused = time.perf_counter()
-                recorder.add(*jax.device_get(news), now)
+                recorder.add(*news)
                 extra_s += time.perf_counter() - paused
         if recorder:
             paused = time.perf_counter()

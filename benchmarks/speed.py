@@ -22,10 +22,10 @@ from decmarvel.core.types import RETURNING, Robot
 from decmarvel.robot.graph import edges, from_sites, shortest_paths
 from decmarvel.robot.guard import intend
 from decmarvel.robot.sight import sight_window
+from decmarvel.simulation import roster
 from decmarvel.simulation.environment import agree, arrive, travel, views
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import Flight, decide, take_off
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.mission import InFlight, decide, take_off
 from decmarvel.worlds import Building, generate
 from decmarvel.worlds.place import place_all
 
@@ -59,7 +59,7 @@ def mosaic(side: int, index: int) -> Building:
     return Building(reachable(free, first.start), first.start, first.cell_m, f"mosaic-{side}-{index}")
 
 
-def flights(config: Config, name: str, buildings: list[Building], missions: int, robots: int, warm: int) -> Flight:
+def flights(config: Config, name: str, buildings: list[Building], missions: int, robots: int, warm: int) -> InFlight:
     """Missions that have been under way for a while, so that maps, graphs and paths have their usual size."""
     worlds = place_all(buildings, config)
     index = jnp.arange(missions) % len(buildings)
@@ -67,7 +67,7 @@ def flights(config: Config, name: str, buildings: list[Building], missions: int,
     off = jax.jit(
         jax.vmap(
             lambda k, i: take_off(
-                config, PLANNERS[name], jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet
+                config, roster.planner(name), jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet
             )
         )
     )
@@ -75,20 +75,20 @@ def flights(config: Config, name: str, buildings: list[Building], missions: int,
 
 
 @cache
-def advance(config: Config, name: str) -> Callable[[Flight, int], Flight]:
+def advance(config: Config, name: str) -> Callable[[InFlight, int], InFlight]:
     """So many decisions of many missions in one program."""
 
-    def one(_: int, flight: Flight) -> Flight:
-        return jax.vmap(lambda f: decide(config, PLANNERS[name], f)[0])(flight)
+    def one(_: int, flight: InFlight) -> InFlight:
+        return jax.vmap(lambda f: decide(config, roster.planner(name), f)[0])(flight)
 
     return jax.jit(lambda flight, decisions: jax.lax.fori_loop(0, decisions, one, flight))
 
 
-def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
+def stages(config: Config, name: str, flight: InFlight, robots: int) -> None:
     """The parts of one decision, each compiled and timed alone on the same missions."""
     team = flight.state.robots
     count = team.mode.shape[0] * robots
-    planner = PLANNERS[name]
+    planner = roster.planner(name)
 
     def per_robot(function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.jit(jax.vmap(jax.vmap(function)))
@@ -134,7 +134,7 @@ def stages(config: Config, name: str, flight: Flight, robots: int) -> None:
         print(f"| {label} | {1e3 * elapsed:.2f} | {1e6 * elapsed / count:.1f} |", flush=True)
 
 
-def whole(config: Config, name: str, flight: Flight, robots: int, decisions: int) -> float:
+def whole(config: Config, name: str, flight: InFlight, robots: int, decisions: int) -> float:
     """Robot-decisions per second of the full step with a planner, many decisions in one program."""
     seconds = seconds_per_call(advance(config, name), flight, decisions, repeats=3)
     return flight.state.step.shape[0] * robots * decisions / seconds

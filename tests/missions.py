@@ -11,11 +11,11 @@ from cases import SITES, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import ABSENT, Proposal
 from decmarvel.robot.planners.base import Planner, by_slot
+from decmarvel.simulation import roster
 from decmarvel.simulation.environment import reset
 from decmarvel.simulation.fleet import NEVER, Fleet
-from decmarvel.simulation.mission import Flight, decide
+from decmarvel.simulation.mission import InFlight, decide
 from decmarvel.simulation.radio import RadioPlanner
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds.world import World
 from minds import ROBOTS, pair, whole
 from oracles.mind import Mind
@@ -79,9 +79,9 @@ def wide_world(config: Config, seed: int) -> World:
             return case.world
 
 
-def mission(config: Config, name: str, seed: int, decisions: int) -> Iterator[tuple[Flight, Flight, object]]:
+def mission(config: Config, name: str, seed: int, decisions: int) -> Iterator[tuple[InFlight, InFlight, object]]:
     """A mission decision by decision: before, after, and the moves; everything as NumPy arrays."""
-    planner = PLANNERS[name]
+    planner = roster.planner(name)
     spy = RadioSpy(planner) if isinstance(planner, RadioPlanner) else Spy(planner)
     budget_m, fail_step = list(FLEETS.values())[seed % len(FLEETS)]
     fleet = Fleet(
@@ -91,7 +91,7 @@ def mission(config: Config, name: str, seed: int, decisions: int) -> Iterator[tu
     )
     state = jitted_reset(config, jax.random.key(seed), wide_world(config, seed), fleet)
     fresh = jax.tree.map(lambda leaf: jnp.stack([leaf] * ROBOTS), spy.start(config, SITES[config]))
-    flight = Flight(state, fresh, jax.random.key(seed + 100))
+    flight = InFlight(state, fresh, jax.random.key(seed + 100))
     for _ in range(decisions):
         after, move, _ = advance(config, spy, flight)
         yield flight, after, move

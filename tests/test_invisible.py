@@ -13,20 +13,22 @@ import oracles.lattice
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
+from decmarvel.simulation import roster
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import Flight, decide, take_off
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.mission import InFlight, decide, take_off
+
+pytestmark = pytest.mark.slow
 
 ROBOTS, ME, SIZE = 3, 1, SITES[SMALL]
-SILENT = [name for name, planner in PLANNERS.items() if not planner.communicates]
+SILENT = [name for name, entry in roster.PLANNERS.items() if not entry.radio and not entry.learned]
 RADIO = "shared-greedy"
 planners = pytest.mark.parametrize("name", SILENT)
 seeds = pytest.mark.parametrize("seed", [1, 3, 8, 9])
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def propose(config: Config, planner, flight: Flight):
+def propose(config: Config, planner, flight: InFlight):
     """Every robot's view, and what its planner makes of it."""
     seen, keys = views(config, flight.state), jax.random.split(flight.key, ROBOTS)
     return seen, *jax.vmap(lambda *rest: planner.propose(config, *rest))(keys, seen, flight.memory)
@@ -36,9 +38,9 @@ advance = jax.jit(decide, static_argnums=(0, 1))
 
 
 @cache
-def mission(name: str, seed: int) -> Flight:
+def mission(name: str, seed: int) -> InFlight:
     """Three decisions into a mission."""
-    planner, world = PLANNERS[name], draw_case(SMALL, seed).world
+    planner, world = roster.planner(name), draw_case(SMALL, seed).world
     start = jax.jit(take_off, static_argnums=(0, 1))
     flight = start(SMALL, planner, jax.random.key(seed), world, Fleet.of(ROBOTS, 40.0))
     for _ in range(3):
@@ -46,14 +48,14 @@ def mission(name: str, seed: int) -> Flight:
     return flight
 
 
-def exploring(name: str, seed: int) -> Flight:
+def exploring(name: str, seed: int) -> InFlight:
     """A mission in which the robot still has something to decide."""
     flight = mission(name, seed)
     assert flight.state.robots.mode[ME] == EXPLORING
     return flight
 
 
-def with_strangers(flight: Flight, other: Flight) -> Flight:
+def with_strangers(flight: InFlight, other: InFlight) -> InFlight:
     """The same robot among the teammates of another mission: their maps, graphs, places, memories and goals."""
 
     def swap(mine, theirs):
@@ -92,21 +94,21 @@ def test_teammates_and_truth_are_invisible(name, seed):
         changed,
         (dataclasses.replace(state.world, free=~state.world.free), other.state.progress),
     )
-    before, after = propose(SMALL, PLANNERS[name], flight), propose(SMALL, PLANNERS[name], changed)
+    before, after = propose(SMALL, roster.planner(name), flight), propose(SMALL, roster.planner(name), changed)
     for one, two in zip(before, after, strict=True):
         assert_same(one, two)
     for number in {*range(ROBOTS)} - {ME}:  # the change is a real one
         assert (of(before[0], number)[".belief"] != of(after[0], number)[".belief"]).any()
 
 
-def far_sites(flight: Flight) -> list[tuple[int, int]]:
+def far_sites(flight: InFlight) -> list[tuple[int, int]]:
     """Sites that stay out of the robot's sight during one decision."""
     y, x = flight.state.robots.site[ME].tolist()
     reach = 2 + SMALL.sensor_radius_cells / SMALL.stride
     return [(i, j) for i in range(SIZE) for j in range(SIZE) if max(abs(i - y), abs(j - x)) > reach]
 
 
-def parked(flight: Flight, site: tuple[int, int], mode: int) -> Flight:
+def parked(flight: InFlight, site: tuple[int, int], mode: int) -> InFlight:
     """The teammates are bodies that stand at a site."""
     own = jnp.arange(ROBOTS) == ME
     robots = flight.state.robots
@@ -119,7 +121,7 @@ def parked(flight: Flight, site: tuple[int, int], mode: int) -> Flight:
 @seeds
 def test_what_is_out_of_sight_changes_nothing_during_a_decision(name, seed):
     """Other teammates elsewhere, and other walls beyond the camera's reach: the robot does, sees and wants the same."""
-    planner, flight = PLANNERS[name], exploring(name, seed)
+    planner, flight = roster.planner(name), exploring(name, seed)
     hidden = far_sites(flight)
     here = parked(flight, hidden[0], FAILED)
     there = parked(with_strangers(flight, mission(name, seed + 10)), hidden[-1], HOME)
@@ -144,9 +146,9 @@ def test_a_radio_lets_teammates_in():
         flight, hidden = exploring(RADIO, seed), far_sites(exploring(RADIO, seed))
         here = parked(flight, hidden[0], FAILED)
         there = parked(with_strangers(flight, mission(RADIO, seed + 10)), hidden[-1], HOME)
-        one, two = (advance(SMALL, PLANNERS[RADIO], flight)[0] for flight in (here, there))
+        one, two = (advance(SMALL, roster.planner(RADIO), flight)[0] for flight in (here, there))
         assert (of(one.state.robots)[".belief"] != of(two.state.robots)[".belief"]).any()
-        after, otherwise = (propose(SMALL, PLANNERS[RADIO], flight)[1] for flight in (one, two))
+        after, otherwise = (propose(SMALL, roster.planner(RADIO), flight)[1] for flight in (one, two))
         changed += (of(after)[".score"] != of(otherwise)[".score"]).any()
     assert changed > 0
 
@@ -156,10 +158,10 @@ def test_a_teammate_in_sight_is_noticed():
     noticed = 0
     for seed in (1, 3, 8, 9):
         flight = exploring("random", seed)
-        away = advance(SMALL, PLANNERS["random"], parked(flight, far_sites(flight)[0], FAILED))[0]
+        away = advance(SMALL, roster.planner("random"), parked(flight, far_sites(flight)[0], FAILED))[0]
         for step in ((0, 1), (1, 0), (0, -1), (-1, 0)):
             site = tuple((flight.state.robots.site[ME] + jnp.asarray(step)).tolist())
-            near = advance(SMALL, PLANNERS["random"], parked(flight, site, FAILED))[0]
+            near = advance(SMALL, roster.planner("random"), parked(flight, site, FAILED))[0]
             seen = near.state.robots.sightings.seen[ME, :, 0]
             noticed += bool(seen.any())
             assert not seen[ME]

@@ -133,6 +133,7 @@ def code_blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_architecture_page_run(capsys):
     """As one program, from top to bottom, in a process as a reader has it: with JAX's usual promotion of types."""
     blocks = code_blocks("architecture.md")

@@ -20,8 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decmarvel.benchmark.batches import coverage_curve, fly_all, make_batches, weights_digest
-from decmarvel.benchmark.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards
+from decmarvel.benchmark import metrics
+from decmarvel.benchmark.batches import coverage_curve, make_batches
+from decmarvel.benchmark.executors import LocalExecutor
+from decmarvel.benchmark.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards, table
 from decmarvel.benchmark.store import open_store
 from decmarvel.benchmark.trials import (
     Setting,
@@ -38,14 +40,16 @@ from decmarvel.cli import main
 from decmarvel.core.config import NOISE_LEVELS, Config
 from decmarvel.recording.format import load_recording
 from decmarvel.recording.playback import beliefs_after
+from decmarvel.robot.policy.weights import fingerprint
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import FAIL_STEPS, NEVER
 from decmarvel.simulation.mission import run_mission
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import MapError, generate, save
 from decmarvel.worlds.place import place
 from paths import ROOT
 
 CONFIG = Config()
+PLANNED = {name: roster.planner(name) for name in ("nearest", "sector")}
 ONE_CORE = {"JAX_NUM_CPU_DEVICES": "1"}
 """As in the process of the tests, so that they share compiled programs."""
 GRID = ["--planners", "nearest", "--robots", "2", "--budgets", "60,90", "--broken", "0,1", "--trials", "3"]
@@ -104,6 +108,7 @@ def copy(done, tmp_path) -> Path:
     return Path(shutil.copytree(done, tmp_path / "copy"))
 
 
+@pytest.mark.slow
 def test_rows(done):
     rows = read_rows(done)
     assert rows.column_names == SCHEMA.names == COLUMNS.split()
@@ -119,6 +124,7 @@ def test_rows(done):
     assert sum(rows["stranded"].to_pylist()) == 0
 
 
+@pytest.mark.slow
 def test_a_row_is_its_mission(done):
     """The same figures as from one mission that flies alone."""
     fly = jax.jit(run_mission, static_argnums=(0, 1, 5))
@@ -127,7 +133,7 @@ def test_a_row_is_its_mission(done):
     for trial in grid():
         world = place(maps[trial.map_id], CONFIG)
         key = mission_key(jnp.uint32(trial.seed), jnp.asarray(map_number(trial.map_id), jnp.uint32))
-        alone = fly(CONFIG, PLANNERS["nearest"], key, world, trial.fleet, 512)
+        alone = fly(CONFIG, roster.planner("nearest"), key, world, trial.fleet, 512)
         row = rows[trial.identity]
         assert row["coverage"] == pytest.approx(float(alone.coverage), rel=1e-6)
         assert row["travelled_m"] == pytest.approx(float(alone.travelled_m.max()), abs=1e-4)
@@ -140,20 +146,22 @@ def test_a_row_is_its_mission(done):
         assert not row["communicates"]
 
 
+@pytest.mark.slow
 def test_rows_depend_on_nothing_but_their_mission(done):
     """Another batch size, budgets mixed, the order reversed; a batch that is filled up."""
     maps = heldout_maps(3, CONFIG)
     some = [trial for trial in reversed(grid()) if trial.seed == 0][:10]
-    batches = make_batches(some, CONFIG, PLANNERS, maps, 4, mix_budgets=True)
+    batches = make_batches(some, CONFIG, PLANNED, maps, 4, mix_budgets=True)
     assert [len(batch.trials) for batch in batches] == [4, 4, 2]
     assert len({trial.setting.budget_m for trial in batches[1].trials}) == 2
     expected = by_identity(done)
-    for batch, flown in fly_all(batches):
+    for batch, flown in LocalExecutor().fly(batches):
         assert [trial.identity for trial in batch.trials] == identities(flown.rows)
         for row, identity in zip(flown.rows.to_pylist(), identities(flown.rows), strict=True):
             assert row == expected[identity]
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_number_of_devices(done, tmp_path):
     process = start(tmp_path / "two", "--batch", 4, env={"JAX_NUM_CPU_DEVICES": "2"})
     out, err = process.communicate(timeout=300)
@@ -165,6 +173,7 @@ def test_rows_do_not_depend_on_the_number_of_devices(done, tmp_path):
         assert path.read_bytes() == (tmp_path / "two" / "missions" / path.name).read_bytes()
 
 
+@pytest.mark.slow
 def test_curves(done):
     for row in read_rows(done).to_pylist():
         curve = row["curve"]
@@ -182,6 +191,7 @@ def test_curve_by_hand():
     assert coverage_curve(covered[:1], travelled_mm[:1], 10, 8_000) == [10_000, 10_000]
 
 
+@pytest.mark.slow
 def test_recordings(done):
     assert sorted(path.name for path in (done / "missions").iterdir()) == [
         "nearest_2x60m_indoor-heldout-000000_0.npz",
@@ -202,6 +212,7 @@ def test_recordings(done):
         assert (known & recording.free).sum() == recording.covered[-1]
 
 
+@pytest.mark.slow
 def test_again_and_wider(capsys, copy):
     before = {path: path.stat().st_mtime_ns for path in shards(copy)}
     status, out, _ = run(capsys, "benchmark", *GRID, "--batch", 2, "--out", copy)
@@ -217,6 +228,7 @@ def test_again_and_wider(capsys, copy):
     assert not [path for path in copy.rglob(".*") if path.name != ".lock"]
 
 
+@pytest.mark.slow
 def test_killed(done, tmp_path):
     """Whenever a run is killed, what it has stored is whole, and the next goes on from there."""
     folder, rng = tmp_path / "killed", random.Random(os.getpid())
@@ -236,6 +248,7 @@ def test_killed(done, tmp_path):
     assert sorted(path.name for path in folder.rglob("*.*")) == sorted(path.name for path in done.rglob("*.*"))
 
 
+@pytest.mark.slow
 def test_interrupted(tmp_path):
     folder = tmp_path / "interrupted"
     process = start(folder, "--batch", 2, "--trials", 200)
@@ -249,6 +262,7 @@ def test_interrupted(tmp_path):
     assert 0 < len(read_rows(folder)) < 800
 
 
+@pytest.mark.slow
 def test_one_run_at_a_time(capsys, copy):
     maps = heldout_maps(3, CONFIG)
     with open_store(copy, CONFIG, maps):
@@ -257,6 +271,7 @@ def test_one_run_at_a_time(capsys, copy):
         assert store.missing(grid()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -278,12 +293,14 @@ def test_other_terms_are_refused(capsys, copy, change, words):
     assert json.loads(path.read_text()) == terms
 
 
+@pytest.mark.slow
 def test_lost_terms_and_other_spacing_are_refused(capsys, copy):
     assert "spacing_m = 4.0, now it is 2.0" in refused(capsys, *GRID, "--spacing", 2, "--out", copy)
     (copy / "benchmark.json").unlink()
     assert "no benchmark.json" in refused(capsys, *GRID, "--out", copy)
 
 
+@pytest.mark.slow
 def test_foreign_and_damaged_rows(capsys, copy, tmp_path):
     def complaint(place: Path) -> str:
         with pytest.raises(RowsError) as caught:
@@ -354,6 +371,7 @@ def test_bad_places(capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_maps_of_a_folder(tmp_path):
     """Numbers sort as numbers, the picture of a ROS map is no map, and every map is flown before any is flown again."""
     for number, name in enumerate(("map10.npy", "map2.png", "map1.yaml")):
@@ -399,10 +417,10 @@ def test_programs_are_few():
     maps = heldout_maps(4, CONFIG)
     grid = settings({"nearest": None, "sector": None}, [2, 4], [60.0, 90.0, 120.0], [0, 1], list(NOISE_LEVELS))
     wanted = trials(grid, maps, 4)
-    mixed = make_batches(wanted, CONFIG, PLANNERS, maps, 24, mix_budgets=True)
+    mixed = make_batches(wanted, CONFIG, PLANNED, maps, 24, mix_budgets=True)
     assert len(mixed) == 2 * 2 * 3
     assert all(len(batch.trials) == 24 for batch in mixed)
-    apart = make_batches(wanted, CONFIG, PLANNERS, maps, 3, mix_budgets=False)
+    apart = make_batches(wanted, CONFIG, PLANNED, maps, 3, mix_budgets=False)
     for batch in (*mixed, *apart):
         assert len({(t.setting.planner, t.setting.robots, t.setting.noise) for t in batch.trials}) == 1
         assert batch.config.noise == NOISE_LEVELS[batch.trials[0].setting.noise]
@@ -413,16 +431,47 @@ def test_programs_are_few():
 
 
 def test_weights_are_told_apart():
-    assert weights_digest(PLANNERS["nearest"]) is None
-
-    class Learned(type(PLANNERS["nearest"])):
+    class Learned(type(roster.planner("nearest"))):
         weights: jax.Array = eqx.field(default_factory=lambda: jnp.zeros(3))
 
-    digests = [weights_digest(Learned(weights=jnp.full(3, value))) for value in (0.0, 1.0, 1.0)]
-    assert None not in digests
+    digests = [fingerprint(Learned(weights=jnp.full(3, value))) for value in (0.0, 1.0, 1.0)]
     assert digests[0] != digests[1] == digests[2]
 
 
+def test_the_page_says_what_the_metrics_say():
+    page = (ROOT / "docs" / "benchmark.md").read_text()
+    for metric, column in metrics.COLUMNS:
+        kind = np.dtype(column.kind.to_pandas_dtype()).name + ", null" * metric.optional
+        assert f"| `{column.name}` | {kind} | {metric.unit} | {metric.meaning} |\n" in page
+
+
+def test_rows_of_the_first_version_get_todays_names(tmp_path, done):
+    """What was called dec-marvel and flew with the package's weights of then is `options`; others keep their names."""
+    ours, other = "3f374a2277616984", "0123456789abcdef"
+    cases = {
+        ("dec-marvel", ours, "0.1.0"): "options",
+        ("dec-marvel", other, "0.1.0"): "dec-marvel",
+        ("dec-marvel", None, "0.1.0"): "dec-marvel",
+        ("dec-marvel", ours, "0.2.0"): "dec-marvel",
+        ("nearest", ours, "0.1.0"): "nearest",
+    }
+    row = read_rows(done).to_pylist()[0]
+    for number, ((planner, weights, version), expected) in enumerate(cases.items()):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(table([row | {"planner": planner, "weights": weights, "version": version}]), path)
+        assert read_rows(path).to_pylist() == [row | {"planner": expected, "weights": weights, "version": version}]
+
+
+def test_a_metric_that_is_younger_than_the_rows_is_missing(tmp_path, done):
+    rows = read_rows(done)
+    pq.write_table(rows.drop_columns("metres_to_99"), tmp_path / "old.parquet")
+    assert read_rows(tmp_path / "old.parquet")["metres_to_99"].null_count == len(rows)
+    pq.write_table(rows.drop_columns("coverage"), tmp_path / "old.parquet")
+    with pytest.raises(RowsError, match="no column 'coverage'"):
+        read_rows(tmp_path / "old.parquet")
+
+
+@pytest.mark.slow
 def test_the_example_of_the_page_runs(done, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "benchmark.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
@@ -432,5 +481,5 @@ def test_the_example_of_the_page_runs(done, tmp_path, monkeypatch, capsys):
     for block in blocks:
         exec(compile(block, "benchmark.md", "exec"), {"__name__": "page"})
     assert "nearest" in capsys.readouterr().out
-    table = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert table == SCHEMA.names
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert names == SCHEMA.names

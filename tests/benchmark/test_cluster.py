@@ -14,6 +14,7 @@ import pytest
 from decmarvel.benchmark.rows import read_rows, shards
 from decmarvel.cli import main
 
+pytestmark = pytest.mark.cluster
 ray = pytest.importorskip("ray")
 
 GRID = ["--planners", "nearest", "--robots", "2", "--budgets", "60,90", "--trials", "4", "--batch", "2"]

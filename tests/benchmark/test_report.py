@@ -3,15 +3,19 @@
 import csv
 import itertools
 import math
+import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+import decmarvel
 from decmarvel.benchmark.report import published, tables
 from decmarvel.benchmark.report.page import write_report
 from decmarvel.benchmark.report.published import Published, Spread
@@ -118,6 +122,24 @@ def test_estimates_leave_gaps_out():
     assert estimate_share(1, 4).std == pytest.approx(np.std([1, 0, 0, 0], ddof=1))
 
 
+def test_wilson_is_the_formula():
+    for trials in (1, 2, 7, 100, 4500):
+        for successes in {0, 1, trials // 3, trials - 1, trials}:
+            z, share = stats.norm.ppf(0.975), successes / trials
+            centre = (share + z * z / trials / 2) / (1 + z * z / trials)
+            reach = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / trials**2 / 4)
+            low, high = wilson(successes, trials)
+            assert low == pytest.approx(centre - reach, abs=1e-12)
+            assert high == pytest.approx(centre + reach, abs=1e-12)
+
+
+def test_mcnemar_is_the_sum_of_binomial_terms():
+    for first, second in itertools.product((0, 1, 3, 8, 21, 60), repeat=2):
+        pairs = first + second
+        tail = sum(math.comb(pairs, k) for k in range(min(first, second) + 1)) / 2**pairs
+        assert mcnemar(first, second) == pytest.approx(min(1.0, 2 * tail), abs=1e-12)
+
+
 def test_mcnemar_by_hand():
     assert mcnemar(0, 0) == 1.0
     assert mcnemar(3, 3) == 1.0
@@ -203,50 +225,61 @@ def small():
 def test_every_cell(small):
     setting = Condition(720.0, 4)
     nearest, sector = small.summaries["nearest", setting], small.summaries["sector", setting]
-    assert (nearest.trials, nearest.stranded, sector.individual_robots) == (4, 1, 3)
-    assert nearest.coverage.mean == pytest.approx(0.9)
-    assert nearest.success.mean == 0.5
-    assert nearest.metres.mean == 450.0
-    assert nearest.metres.count == 2
-    assert nearest.penalised.mean == (400 + 500 + 720 + 720) / 4
-    assert nearest.overlap.mean == pytest.approx(0.2)
-    assert sector.individual.mean == 620.0
-    assert sector.individual.count == 2
+    assert (nearest.trials, nearest.stranded, sector.numbers["individual_robots"]) == (4, 1, 3)
+    assert nearest["coverage"].mean == pytest.approx(0.9)
+    assert nearest["success"].mean == 0.5
+    assert nearest["metres"].mean == 450.0
+    assert nearest["metres"].count == 2
+    assert nearest["penalised"].mean == (400 + 500 + 720 + 720) / 4
+    assert nearest["overlap"].mean == pytest.approx(0.2)
+    assert sector["individual"].mean == 620.0
+    assert sector["individual"].count == 2
 
     lines = tables.markdown(tables.build(small, [setting], tables.TABLE_1)).splitlines()
     assert lines[0] == (
-        "| budget, m | N |  | nearest | sector | skyline (radio) | smmr (paper only) | nbvp (paper only) "
-        "| marvel (paper only) | dec-marvel (paper only) |"
+        "| budget, m | N |  | nearest | SMMR, as published | NBVP, as published | MARVEL, as published "
+        "| Dec-MARVEL, as published | sector | skyline (radio) |"
     )
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
     assert cells[0][:2] == ["720", "4"]
     assert [line[2] for line in cells] == ["exploration rate ↑", "success, % ↑", "metres to 99% ↓", "overlap ratio ↓"]
     low, high = wilson(2, 4)
     assert cells[1][3] == f"50.0 [{100 * low:.1f}, {100 * high:.1f}]<br>*paper 16.0*"
-    assert cells[1][4].startswith("**75.0** [")
-    assert cells[1][5].startswith("100.0 [")
+    assert cells[1][8].startswith("**75.0** [")
+    assert cells[1][9].startswith("100.0 [")
     assert cells[2][3] == "**450.0** ± 70.7 [400.0, 500.0], n = 2<br>*paper 532.9 ± 69.1*"
-    assert cells[2][4].startswith("470.0 ± ")
-    assert cells[2][4].endswith(", n = 3")
-    assert cells[2][5] == "300.0 ± 0.0 [300.0, 300.0], n = 4"
-    assert cells[2][9] == "*paper 398.2 ± 97.8*"
-    assert cells[3][4] == "**0.100** ± 0.000 [0.100, 0.100]"
+    assert cells[2][8].startswith("470.0 ± ")
+    assert cells[2][8].endswith(", n = 3")
+    assert cells[2][9] == "300.0 ± 0.0 [300.0, 300.0], n = 4"
+    assert cells[2][7] == "*398.2 ± 97.8*"
+    assert cells[3][8] == "**0.100** ± 0.000 [0.100, 0.100]"
+
+
+def test_our_planner_stands_beside_the_papers():
+    """Without rows of its own the paper's planner has a column; with rows, its figures stand in their cells."""
+    setting = Condition(720.0, 4)
+    published_only = tables.build(results(row("options"), row("sector")), [setting], tables.TABLE_1)
+    assert published_only.columns[-3:] == ("Dec-MARVEL, as published", "options", "sector")
+    assert not any(cells[-2].paper for _, cells in published_only.blocks[0].rows)
+    flown = tables.build(results(row("options"), row("dec-marvel")), [setting], tables.TABLE_1)
+    assert flown.columns[-2:] == ("dec-marvel", "options")
+    assert flown.blocks[0].rows[0][1][-2].paper == "0.995"
 
 
 def test_survivors_flatter_and_the_penalty_does_not(small):
     """Nearest has the better mean of the survivors, because it failed where sector was slow."""
     setting = Condition(720.0, 4)
-    assert small.best(setting, "metres", False, 1) == {"nearest"}
-    assert small.best(setting, "penalised", False, 1) == {"sector"}
+    assert small.best(setting, "metres") == {"nearest"}
+    assert small.best(setting, "penalised") == {"sector"}
 
 
 def test_bold_is_for_planners_without_a_radio(small):
     setting = Condition(720.0, 4)
-    assert small.best(setting, "success", True, 1, 100.0) == {"sector"}
+    assert small.best(setting, "success") == {"sector"}
     tie = results(row("a", metres=400.04), row("b", metres=400.01), row("c", metres=300.0, communicates=True))
-    assert tie.best(setting, "metres", False, 1) == {"a", "b"}
-    assert results(row("c", metres=300.0, communicates=True)).best(setting, "metres", False, 1) == set()
-    assert results(row("a")).best(setting, "metres", False, 1) == set()
+    assert tie.best(setting, "metres") == {"a", "b"}
+    assert results(row("c", metres=300.0, communicates=True)).best(setting, "metres") == set()
+    assert results(row("a")).best(setting, "metres") == set()
 
 
 def test_planners_come_in_the_papers_order_and_radio_last():
@@ -269,6 +302,58 @@ def test_individual_curves_are_held():
 # Comparisons
 
 
+def test_a_new_metric_is_one_entry(tmp_path):
+    """In a copy of the package: its column, summary, tables, CSV files and panel follow."""
+    source = Path(decmarvel.__file__).parent
+    shutil.copytree(source, tmp_path / "decmarvel", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "decmarvel" / "benchmark" / "metrics.py"
+    entry = """    Metric(
+        "reserve",
+        "least that a robot had left",
+        "m",
+        Column("reserve_m", pa.float64(), lambda mission: float(mission.outcome.remaining_m.min())),
+        "mean",
+        optional=True,
+        higher_is_better=True,
+        heading="reserve, m",
+        label="reserve",
+        shown=("more", "overview", "tests"),
+    ),
+)
+"""
+    text = path.read_text()
+    end = text.index("\n)\n", text.index("METRICS: tuple")) + 1
+    path.write_text(text[:end] + entry + text[end + 2 :])
+    fields = row("nearest", metres=400.0, robots=3)
+    code = f"""
+from pathlib import Path
+from types import SimpleNamespace
+import numpy as np
+from decmarvel.benchmark.metrics import COLUMNS, Landed
+from decmarvel.benchmark.report import charts, tables
+from decmarvel.benchmark.report.comparisons import paired_tests
+from decmarvel.benchmark.report.summary import Results
+from decmarvel.benchmark.rows import read_rows, table, write_shard
+column = dict((column.name, column) for _, column in COLUMNS)["reserve_m"]
+reserve = column.read(Landed(SimpleNamespace(remaining_m=np.array([7.5, 12.0])), 1, 1))
+rows = [{fields!r} | {{"planner": name, "reserve_m": reserve + i}} for i, name in enumerate(("nearest", "sector"))]
+write_shard(Path("."), table(rows))
+results = Results.of(read_rows("."))
+print(tables.markdown(tables.build(results, results.conditions, tables.MORE)))
+print(tables.csv_text(tables.summary_lines(results)))
+print(paired_tests(results, None))
+charts.draw_overview(results, Path("overview"))
+"""
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "reserve, m ↑ | 7.5 [7.5, 7.5], n = 1 | **8.5** [8.5, 8.5], n = 1" in done.stdout
+    assert ",reserve_mean,reserve_low,reserve_high,reserve_std,reserve_count" in done.stdout
+    assert "### Reserve\n\nWilcoxon signed-rank test; mean differences in metres." in done.stdout
+    panels = re.findall(r'<g id="axes_', (tmp_path / "overview.svg").read_text())
+    assert len(panels) == 3
+
+
 def test_pairs_are_the_same_mission():
     """What only one of them flew, or with another seed, budget, team or noise, is no pair."""
     found = results(
@@ -284,7 +369,7 @@ def test_pairs_are_the_same_mission():
         row("b", "only-b", 100.0),
         *(row("b", f"map-{i}", 100.0) for i in (2, 3, 4, 5)),
     )
-    (test,) = found.compare("metres")
+    (test,) = found.compare("penalised")
     assert (test.first, test.second, test.pairs) == ("a", "b", 2)
     assert test.difference.mean == (100 + 320) / 2
     assert test.p == test.p_holm == wilcoxon(np.array([100.0, 320.0])) == 0.5
@@ -436,10 +521,11 @@ def still(planner: str, budget_m: float) -> Recording:
         move_heading=np.zeros((0, 2), np.int16),
         move_choice=np.zeros((0, 2), np.int16),
         sightings=np.zeros((0, 6), np.int32),
-        thoughts=np.zeros((0, 2, 0, 3), np.int16),
+        probabilities=np.zeros((0, 2, 0, 3), np.int16),
     )
 
 
+@pytest.mark.slow
 def test_same_rows_same_report_with_pictures_of_missions(tmp_path):
     missions = tmp_path / "missions"
     missions.mkdir()

@@ -53,6 +53,7 @@ def refused(capsys, *arguments: object) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_explore(capsys, small_map, tmp_path):
     folder = tmp_path / "out"
     status, out, err = run(
@@ -76,7 +77,7 @@ def test_explore(capsys, small_map, tmp_path):
     assert summary.keys() >= KEYS
     assert summary["complete"]
     assert 0.5 < summary["coverage"] <= 1
-    assert (summary["map_id"], summary["seed"], summary["planner"]) == ("two rooms", 5, "dec-marvel")
+    assert (summary["map_id"], summary["seed"], summary["planner"]) == ("two rooms", 5, "options")
     assert (summary["version"], summary["budget_m"]) == (__version__, 90.0)
     assert [robot["number"] for robot in summary["robots"]] == [1, 2]
     for robot in summary["robots"]:
@@ -164,6 +165,7 @@ def interrupted(arguments: list[str], after: str) -> tuple[int, str, str]:
     return process.returncode, "".join(lines) + out, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "least"), [("Compiling", 0), ("decision ", 1)])
 def test_interrupt_leaves_a_valid_record(tmp_path, small_map, after, least):
     folder = tmp_path / "out"

@@ -43,6 +43,7 @@ def fly(env: ExplorationEnv, rng: np.random.Generator, decisions: int = 1000):
     return history
 
 
+@pytest.mark.slow
 def test_api():
     parallel_api_test(make(), num_cycles=100)
 
@@ -63,6 +64,7 @@ def test_every_robot_comes_home_whatever_the_actions():
     assert not any(over for step in history for over in step[3].values())
 
 
+@pytest.mark.slow
 def test_default_reward_adds_up_to_the_coverage_gained():
     env = make()
     history = fly(env, np.random.default_rng(1))
@@ -78,6 +80,7 @@ def only_for_the_first(before, after):
     return jnp.zeros(3, jnp.float32).at[0].set(after.step.astype(jnp.float32))
 
 
+@pytest.mark.slow
 def test_another_reward():
     history = fly(make(reward=only_for_the_first), np.random.default_rng(1), decisions=2)
     assert history[1][1] == {"robot_0": 1.0, "robot_1": 0.0, "robot_2": 0.0}

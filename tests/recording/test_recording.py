@@ -16,16 +16,16 @@ from PIL import Image, ImageColor, ImageSequence
 from decmarvel.core.config import Config, Noise
 from decmarvel.core.types import FREE, UNKNOWN, Proposal
 from decmarvel.recording.format import VERSION, RecordingError, load_recording
-from decmarvel.recording.knowledge import NEVER, tell
+from decmarvel.recording.knowledge import NOT_YET, knowledge_history
 from decmarvel.recording.playback import beliefs, beliefs_after
 from decmarvel.recording.recorder import Recorder
 from decmarvel.robot.policy.planner import LearnedPlanner
-from decmarvel.show.film import FINE, UNSEEN, Artist, FilmError, count_frames, write_film
-from decmarvel.show.footprints import done, draw_footprints, sensed
-from decmarvel.show.sheet import FLOOR, WALL
+from decmarvel.show.film import ZOOM, FilmError, FramePainter, count_frames, write_film
+from decmarvel.show.footprints import draw_footprints, sensed, shown_moment
+from decmarvel.show.style import FLOOR, UNSEEN, WALL
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.mission import consider, decide, moment, outcome, take_off
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.mission import decide, moment, most_probable, outcome, take_off
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 
@@ -54,7 +54,7 @@ def flown() -> Flown:
     free[2:30, 2:78] = free[30:40, 30:48] = free[40:68, 2:78] = True
     free[40:60, 39:41] = False
     building = Building(free, (15, 40), CONFIG.cell_m, "three-rooms", origin_m=(-3.0, 7.0))
-    world, planner = place(building, CONFIG), PLANNERS["nearest"]
+    world, planner = place(building, CONFIG), roster.planner("nearest")
     healthy = Fleet.of(3, 120.0)
     fleet = Fleet(healthy.present, healthy.budget_mm, healthy.fail_step.at[1].set(6))
     go_on = jax.jit(lambda flight: decide(CONFIG, planner, flight))
@@ -94,6 +94,7 @@ def rewrite(path, change_header=None, drop=None, **arrays) -> None:
     np.savez_compressed(path, **content)
 
 
+@pytest.mark.slow
 def test_round_trip(flown, saved):
     recording = load_recording(saved)
     assert same(recording, flown.recording)
@@ -162,7 +163,7 @@ def test_cells_lie_in_the_map_frame(flown):
 
 def test_partial_without_a_decision(flown, tmp_path):
     recorder = object.__new__(Recorder)
-    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:1], _moves=[], _thoughts=[])
+    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:1], _moves=[], _probabilities=[])
     recorder.recording(complete=False).save(tmp_path / "partial.npz")
     partial = load_recording(tmp_path / "partial.npz")
     assert not partial.complete
@@ -232,32 +233,34 @@ def test_newer(saved):
 
 
 def test_older(flown, saved):
-    """Format 1 had no thoughts, and all the rest."""
+    """Format 1 had no probabilities, and all the rest."""
     rewrite(saved, lambda header: header.update(format_version=1), drop="thoughts")
     assert same(load_recording(saved), flown.recording)
     rewrite(saved, lambda header: header.update(format_version=0))
     assert_refused(saved, "format 0", "record the mission again")
 
 
-def test_thoughts_are_the_most_probable_candidates(flown, tmp_path):
+def test_the_recording_has_the_most_probable_candidates(flown, tmp_path):
     key_score, key_heading = jax.random.split(jax.random.key(1))
     score = jax.nn.log_softmax(3 * jax.random.normal(key_score, (3, 75)))
     heading = jax.random.randint(key_heading, (3, 75), 0, 360)
     proposals = Proposal(score.reshape(3, 25, 3), heading.reshape(3, 25, 3), jnp.zeros(3, jnp.int32))
     planner = LearnedPlanner.__new__(LearnedPlanner)
-    thought = jax.device_get(consider(planner, proposals, jnp.array([True, False, True])))
+    probabilities = jax.device_get(most_probable(planner, proposals, jnp.array([True, False, True])))
     recorder = object.__new__(Recorder)
     parts = {name: value[:1] for name, value in flown.recorder.__dict__.items() if name == "_moves"}
-    recorder.__dict__.update(flown.recorder.__dict__, moments=flown.recorder.moments[:2], _thoughts=[thought], **parts)
-    recorder.recording(complete=False).save(tmp_path / "thoughtful.npz")
-    found = load_recording(tmp_path / "thoughtful.npz").thoughts[0]
+    recorder.__dict__.update(
+        flown.recorder.__dict__, moments=flown.recorder.moments[:2], _probabilities=[probabilities], **parts
+    )
+    recorder.recording(complete=False).save(tmp_path / "probable.npz")
+    found = load_recording(tmp_path / "probable.npz").probabilities[0]
     for robot in range(3):
         best = sorted(range(75), key=lambda candidate: -float(score[robot, candidate]))[:5]
         assert found[robot, :, 0].tolist() == best
         assert found[robot, :, 1].tolist() == [int(heading[robot, candidate]) for candidate in best]
         shares = [float(np.exp(score[robot, candidate])) * (robot != 1) for candidate in best]
         np.testing.assert_allclose(found[robot, :, 2], 1e4 * np.array(shares), atol=0.51)
-    assert flown.recording.thoughts.shape == (flown.recording.decisions, 3, 0, 3), "others know no probabilities"
+    assert flown.recording.probabilities.shape == (flown.recording.decisions, 3, 0, 3), "others know no probabilities"
 
 
 def test_inner_contradictions(saved):
@@ -275,72 +278,73 @@ def test_inner_contradictions(saved):
     assert_refused(saved, "damaged", "spacing_m")
 
 
-def test_a_story_says_what_everybody_knew_and_where_they_could_go(flown):
+def test_the_history_says_what_everybody_knew_and_where_they_could_go(flown):
     """At every moment: cells, nodes, edges, utilities and the way home of the live mission."""
     heard = []
-    story = tell(flown.recording, heard.append)
+    history = knowledge_history(flown.recording, heard.append)
     assert heard == list(range(len(flown.states)))
-    utility = np.zeros((3, story.sites**2), int)
+    utility = np.zeros((3, history.sites**2), int)
     for moment_, state in enumerate(flown.states):
         robots = state.robots
-        np.testing.assert_array_equal(story.known_at <= moment_, np.asarray(robots.belief) != UNKNOWN)
-        np.testing.assert_array_equal(story.node_at <= moment_, robots.graph.node)
+        np.testing.assert_array_equal(history.known_at <= moment_, np.asarray(robots.belief) != UNKNOWN)
+        np.testing.assert_array_equal(history.node_at <= moment_, robots.graph.node)
         reached = np.asarray(robots.graph.edge)[:, :12] & np.asarray(robots.graph.node)[:, None]
-        np.testing.assert_array_equal(story.edge_at <= moment_, reached)
-        for when, robot, site, value in story.utility:
+        np.testing.assert_array_equal(history.edge_at <= moment_, reached)
+        for when, robot, site, value in history.utility:
             if when == moment_:
                 utility[robot, site] = value
         np.testing.assert_array_equal(utility, np.asarray(robots.graph.utility).reshape(3, -1))
         home_mm = [robots.graph.home_mm[number, *robots.site[number]] for number in range(3)]
-        np.testing.assert_array_equal(story.home_mm[moment_], home_mm)
-    assert (story.known_at == NEVER).any()
-    assert len(story.utility) < 0.3 * utility.size * len(flown.states), "only what changes"
+        np.testing.assert_array_equal(history.home_mm[moment_], home_mm)
+    assert (history.known_at == NOT_YET).any()
+    assert len(history.utility) < 0.3 * utility.size * len(flown.states), "only what changes"
 
 
 @pytest.fixture(scope="module")
-def story(flown):
-    return tell(flown.recording)
+def history(flown):
+    return knowledge_history(flown.recording)
 
 
-def test_pictures_show_the_map_and_the_robots(story):
+def test_pictures_show_the_map_and_the_robots(history):
     """Cell by cell what the team knew, and every robot's colour where it is."""
-    artist, recording = Artist(story, 300), story.recording
+    painter, recording = FramePainter(history, 300), history.recording
     for moment_ in (0, 9, recording.decisions):
-        cells = np.asarray(artist._map(moment_))[:: artist.scale, :: artist.scale][::-1]
-        known, free = story.known_at.min(axis=0)[story.window] <= moment_, recording.free[story.window]
+        cells = np.asarray(painter._map(moment_))[:: painter.scale, :: painter.scale][::-1]
+        known, free = history.known_at.min(axis=0)[history.window] <= moment_, recording.free[history.window]
         for colour, wanted in ((FLOOR, known & free), (WALL, known & ~free), (UNSEEN, ~known & free)):
             np.testing.assert_array_equal((cells == ImageColor.getrgb(colour)).all(axis=-1), wanted)
-        picture = np.asarray(artist.draw(moment_))
-        assert picture.shape == (artist.size[1], artist.size[0], 3)
+        picture = np.asarray(painter.draw(moment_))
+        assert picture.shape == (painter.size[1], painter.size[0], 3)
         for robot in range(3):
-            x, y = artist.points(artist.pose(moment_, robot)[0]) / FINE
+            x, y = painter.points(painter.pose(moment_, robot)[0]) / ZOOM
             around = picture[round(y) - 6 : round(y) + 7, round(x) - 6 : round(x) + 7].reshape(-1, 3)
-            assert (around == artist.colours[robot]).all(axis=-1).sum() > 20
-    half = artist.pose(0.5, 0)[0]
+            assert (around == painter.colours[robot]).all(axis=-1).sum() > 20
+    half = painter.pose(0.5, 0)[0]
     np.testing.assert_allclose(half, recording.site_cells(recording.site[:2, 0]).mean(axis=0))
 
 
-def test_footprints_are_what_each_camera_found(story, flown, tmp_path):
+def test_footprints_are_what_each_camera_found(history, flown, tmp_path):
     """Until the team has succeeded, without the scan that all robots begin with; drawn as figures for a paper."""
-    recording = story.recording
-    moment_ = done(recording)
+    recording = history.recording
+    moment_ = shown_moment(recording)
     assert recording.coverage[moment_] >= 0.99 > recording.coverage[moment_ - 1]
     for robot in range(3):
         found = (flown.beliefs[moment_][robot] == FREE) & (flown.beliefs[0][robot] == UNKNOWN)
-        np.testing.assert_array_equal(sensed(story, moment_)[robot], found)
+        np.testing.assert_array_equal(sensed(history, moment_)[robot], found)
     for kind, begin in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
         path = tmp_path / f"footprints.{kind}"
-        draw_footprints(story, path)
+        draw_footprints(history, path)
         assert path.read_bytes().startswith(begin)
         assert path.stat().st_size > 4000
 
 
-def test_films(story, tmp_path):
+@pytest.mark.slow
+def test_films(history, tmp_path):
     """As many pictures as announced, that move."""
     for name in ("film.gif", "film.mp4"):
         path, heard = tmp_path / name, []
-        write_film(story, path, lambda: heard.append(1))  # noqa: B023
-        assert len(heard) == count_frames(story, path)
+        write_film(history, path, lambda: heard.append(1))  # noqa: B023
+        assert len(heard) == count_frames(history, path)
         assert [file.name for file in tmp_path.iterdir() if file.suffix == path.suffix] == [name]
     with Image.open(tmp_path / "film.gif") as film:
         frames = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(film)]
@@ -350,13 +354,13 @@ def test_films(story, tmp_path):
     assert int(re.findall(r"frame=\s*(\d+)", told)[-1]) == len(heard)
 
 
-def test_a_film_needs_a_known_ending(story, tmp_path):
+def test_a_film_needs_a_known_ending(history, tmp_path):
     with pytest.raises(FilmError, match=r"films are \.mp4 or \.gif; name the file so"):
-        write_film(story, tmp_path / "film.mov")
+        write_film(history, tmp_path / "film.mov")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_story_of_a_noisy_mission_cannot_be_told(flown):
+def test_a_noisy_mission_has_no_history(flown):
     noisy = dataclasses.replace(flown.recording, config=Config(noise=Noise(range_sd_m=1.0)))
     with pytest.raises(RecordingError, match="sensor noise"):
-        tell(noisy)
+        knowledge_history(noisy)

@@ -80,12 +80,14 @@ def open_frontiers(config: Config, sight, sensed: np.ndarray) -> tuple[np.ndarra
 jitted_headings = jax.jit(candidate_headings, static_argnums=0)
 
 
+@pytest.mark.slow
 @given(cases(SMALL), seeds)
 @settings(max_examples=150)
 def test_graph_equals_oracle(case, seed):
     check_graph(case, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("config", "seed"), [(DEFAULT, 1), (DEFAULT, 2), (FINE, 3), (FINE, 4), (FINE, 5)])
 def test_graph_equals_oracle_at_other_scales(config, seed):
     check_graph(draw_case(config, seed), seed)

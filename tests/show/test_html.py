@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 import json
-import shutil
 import zlib
 from pathlib import Path
 
@@ -17,16 +16,14 @@ from decmarvel.cli import main
 from decmarvel.core.lattice import SLOT_OFFSETS
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
 from decmarvel.recording.format import load_recording
-from decmarvel.recording.knowledge import Story, tell
-from decmarvel.robot.policy.actor import Actor
-from decmarvel.robot.policy.blocks import NetworkConfig
+from decmarvel.recording.knowledge import KnowledgeHistory, knowledge_history
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
 from decmarvel.robot.policy.weights import Card, save_weights
 from decmarvel.robot.sight import frontiers
-from decmarvel.show.html import contents, pack
+from decmarvel.show.html import pack, page_data
+from show.browser import CHROMIUM, FLAGS, in_browser
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; .ci/run installs one")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +42,11 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     found = load_recording(folder / "other" / "mission.npz")
     (folder / "elsewhere").mkdir()
     dataclasses.replace(found, map_id="one room").save(folder / "elsewhere" / "mission.npz")
-    network = NetworkConfig(
+    sizes = GraphActorConfig(
         width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8
     )
-    save_weights(folder / "tiny.safetensors", Actor(jax.random.key(5), network), Card("actor", network, 0, 0.0))
+    card = Card("actor", "dec-marvel", sizes, 0, 0.0)
+    save_weights(folder / "tiny.safetensors", sizes.build(jax.random.key(5)), card)
     team = ["--robots", 2, "--budget", 200, "--planner", "dec-marvel", "--weights", folder / "tiny.safetensors"]
     command = ["explore", "--map", folder / "two rooms.npy", *team, "--quiet", "--out", folder / "learned"]
     assert main([str(word) for word in command]) == 0
@@ -56,8 +54,8 @@ def runs(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def story(runs) -> Story:
-    return tell(load_recording(runs["broken"] / "mission.npz"))
+def history(runs) -> KnowledgeHistory:
+    return knowledge_history(load_recording(runs["broken"] / "mission.npz"))
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +116,8 @@ def pixels(page, name: str) -> int:
     )
 
 
-def test_packed_arrays_come_back(story):
-    facts, arrays = contents(story)
+def test_packed_arrays_come_back(history):
+    facts, arrays = page_data(history)
     raw = zlib.decompress(base64.b64decode(pack(facts, arrays)))
     length = int.from_bytes(raw[:4], "little")
     head = json.loads(raw[4 : 4 + length])
@@ -149,15 +147,15 @@ def test_runs_that_cannot_be_shown_get_one_line(runs, tmp_path, capsys):
 
 
 @in_browser
-def test_the_time_line_moves_the_robots(watch, story):
+def test_the_time_line_moves_the_robots(watch, history):
     page = watch("broken")
     assert page.inner_text("h1") == "3 robots explore two rooms"
     start = stage(page)
-    last = story.recording.decisions
+    last = history.recording.decisions
     for time in (3, last // 2 + 0.5, last):
         seek(page, time)
         assert stage(page) != start
-        cells = story.recording.site_cells(story.recording.site[int(time)])
+        cells = history.recording.site_cells(history.recording.site[int(time)])
         at = page.evaluate("view.missions[0].present.map((robot) => view.missions[0].at(Math.floor(view.time), robot))")
         corner = np.array(page.evaluate("view.missions[0].corner"))
         np.testing.assert_allclose(np.array(at)[:, ::-1], cells - corner + 0.5)
@@ -171,13 +169,16 @@ def test_the_time_line_moves_the_robots(watch, story):
 
 
 @in_browser
-def test_maps_are_those_of_the_robots(watch, story):
+def test_maps_are_those_of_the_robots(watch, history):
     """Cell by cell: floor, walls and frontiers of the team and of each robot."""
-    page, recording = watch("broken"), story.recording
+    page, recording = watch("broken"), history.recording
     page.click("#layers [value=truth]")
     for time in (0, 7, recording.decisions):
         seek(page, time)
-        for key, known_at in (("t", story.known_at.min(axis=0)), *((str(n + 1), story.known_at[n]) for n in range(3))):
+        for key, known_at in (
+            ("t", history.known_at.min(axis=0)),
+            *((str(n + 1), history.known_at[n]) for n in range(3)),
+        ):
             page.keyboard.press(key)
             if key != "t":
                 page.keyboard.press("o")
@@ -190,9 +191,9 @@ def test_maps_are_those_of_the_robots(watch, story):
 
 
 @in_browser
-def test_maps_are_the_same_wherever_one_comes_from(watch, story):
+def test_maps_are_the_same_wherever_one_comes_from(watch, history):
     """Only what is new is painted: forwards, backwards and from afar."""
-    page, last = watch("broken"), story.recording.decisions
+    page, last = watch("broken"), history.recording.decisions
     painted = "view.panes[0].image.data.join()"
     maps = []
     for time in (*range(0, last, 4), last, 2, 7):
@@ -301,16 +302,16 @@ def test_two_missions_stay_in_step(watch):
 def test_candidates_of_the_learned_planner(watch, runs):
     recording = load_recording(runs["learned"] / "mission.npz")
     page = watch("learned")
-    assert page.locator("#thoughts").is_hidden(), "nobody is selected"
+    assert page.locator("#candidates").is_hidden(), "nobody is selected"
     seek(page, 3)
     before = stage(page)
     page.keyboard.press("2")
     assert stage(page) != before
-    rows = page.locator("#thoughts li")
+    rows = page.locator("#candidates li")
     shares = [int(text.rstrip("%")) for text in rows.locator("span:nth-child(2)").all_inner_texts()]
-    assert shares == [int(share / 100 + 0.5) for share in recording.thoughts[3, 1, :, 2]]
-    assert page.locator("#thoughts li.done").count() == 1
-    slot, where = recording.thoughts[3, 1, 0, 0] // 3, rows.first.inner_text()
+    assert shares == [int(share / 100 + 0.5) for share in recording.probabilities[3, 1, :, 2]]
+    assert page.locator("#candidates li.done").count() == 1
+    slot, where = recording.probabilities[3, 1, 0, 0] // 3, rows.first.inner_text()
     dy, dx = SLOT_OFFSETS[slot]
     assert f"{round(4 * np.hypot(dy, dx))} m" in where
     assert (("north" in where.split(",")[0]), ("south" in where.split(",")[0])) == (dy > 0, dy < 0) or abs(
@@ -318,7 +319,7 @@ def test_candidates_of_the_learned_planner(watch, runs):
     ) == 2 * abs(dy)
     seek(page, recording.decisions)
     assert rows.count() == 0
-    assert "Nothing to decide" in page.inner_text("#thoughts")
+    assert "Nothing to decide" in page.inner_text("#candidates")
 
 
 @in_browser
@@ -326,7 +327,7 @@ def test_other_planners_have_no_candidates_to_show(watch):
     page = watch("broken")
     page.keyboard.press("1")
     settle(page)
-    assert page.locator("#thoughts").is_hidden()
+    assert page.locator("#candidates").is_hidden()
 
 
 @in_browser

@@ -18,17 +18,18 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 
 from decmarvel.cli import main
-from decmarvel.cli.explore import Interruption, Mission
+from decmarvel.cli.explore import Interruption, fly_and_show
 from decmarvel.core.config import Config
 from decmarvel.recording.format import Recording, load_recording
-from decmarvel.recording.knowledge import tell
-from decmarvel.show.html import compose, contents
+from decmarvel.recording.knowledge import knowledge_history
+from decmarvel.show.html import page_data, page_text
 from decmarvel.show.live import Live
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.flight import Mission
 from decmarvel.worlds import load
-from decmarvel.worlds.place import place
-from show.test_html import CHROMIUM, FLAGS, in_browser
+from show.browser import CHROMIUM, FLAGS, in_browser
+
+pytestmark = pytest.mark.slow
 
 BUDGET_M = 320.0
 
@@ -72,10 +73,10 @@ def fly(rooms):
     config = Config()
     building = load(rooms, cell_m=config.cell_m)
     fleet = Fleet.failing(3, BUDGET_M, 1, [26])
-    mission = Mission(config, building, place(building, config), PLANNERS["random"], "random", 26, fleet)
+    mission = Mission(building, "random", seed=26, config=config, fleet=fleet)
 
     def go(live: Live) -> Recording:
-        recorder, _ = mission.fly(Console(quiet=True), True, BUDGET_M, Interruption(), live)
+        _, recorder = fly_and_show(mission, Console(quiet=True), True, Interruption(), live)
         return recorder.recording(complete=recorder.landed)
 
     return go
@@ -193,9 +194,9 @@ def test_the_page_of_a_flying_mission_ends_as_the_page_of_its_recording(fly, liv
     assert "in the air" not in page.inner_text("#detail")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    names = list(contents(tell(recording))[1])
+    names = list(page_data(knowledge_history(recording))[1])
     found = data(page, names)
-    (tmp_path / "page.html").write_text(compose([tell(recording)]))
+    (tmp_path / "page.html").write_text(page_text([knowledge_history(recording)]))
     page.goto((tmp_path / "page.html").as_uri())
     page.wait_for_selector("html[data-ready=true]")
     assert page.is_hidden("#live")
@@ -218,7 +219,9 @@ def test_watching_on_the_command_line(page, rooms, tmp_path):
     assert "The page has all of the mission" in out
     assert "replay.html" in out
     until(page, "view.time === view.last")
-    assert (folder / "replay.html").read_text() == compose([tell(load_recording(folder / "mission.npz"))])
+    assert (folder / "replay.html").read_text() == page_text(
+        [knowledge_history(load_recording(folder / "mission.npz"))]
+    )
 
 
 def test_nobody_has_to_watch(rooms, tmp_path, monkeypatch, capsys):

@@ -19,14 +19,16 @@ from decmarvel.cli import main
 from decmarvel.core.config import Config
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
 from decmarvel.recording.format import Recording
-from decmarvel.recording.knowledge import Story, tell
+from decmarvel.recording.knowledge import KnowledgeHistory, knowledge_history
 from decmarvel.recording.recorder import Recorder
-from decmarvel.show.mcap import Reporter, times_ns, write_mcap
+from decmarvel.show.mcap import MissionMessages, times_ns, write_mcap
+from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import decide, moment, take_off
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
+
+pytestmark = pytest.mark.slow
 
 CONFIG = Config()
 ROBOTS = (0, 1, 2)
@@ -39,13 +41,13 @@ class Told:
 
     building: Building
     states: list
-    story: Story
+    history: KnowledgeHistory
     path: Path
     heard: dict[str, list]
 
     @property
     def recording(self) -> Recording:
-        return self.story.recording
+        return self.history.recording
 
     def metres(self, site) -> np.ndarray:
         """(x, y) of a site, from where the building says that the start is."""
@@ -59,7 +61,7 @@ def told(tmp_path_factory) -> Told:
     free = np.zeros((52, 80), bool)
     free[2:22, 2:78] = free[22:30, 30:48] = free[30:50, 2:78] = True
     building = Building(free, (15, 40), CONFIG.cell_m, "two-rooms", origin_m=(-3.0, 7.0))
-    world, planner, healthy = place(building, CONFIG), PLANNERS["nearest"], Fleet.of(3, 100.0, slots=4)
+    world, planner, healthy = place(building, CONFIG), roster.planner("nearest"), Fleet.of(3, 100.0, slots=4)
     fleet = Fleet(healthy.present, healthy.budget_mm, healthy.fail_step.at[1].set(6))
     go_on = jax.jit(lambda flight: decide(CONFIG, planner, flight))
     flight = jax.jit(lambda key: take_off(CONFIG, planner, key, world, fleet))(jax.random.key(3))
@@ -69,15 +71,15 @@ def told(tmp_path_factory) -> Told:
         flight, *news = go_on(flight)
         recorder.add(*jax.device_get((*news, moment(flight.state))))
         states.append(flight.state)
-    story = tell(recorder.recording(complete=True))
+    history = knowledge_history(recorder.recording(complete=True))
     path, steps, heard = tmp_path_factory.mktemp("mcap") / "mission.mcap", [], defaultdict(list)
-    write_mcap(story, path, lambda: steps.append(1))
+    write_mcap(history, path, lambda: steps.append(1))
     assert len(steps) == len(states)
     with path.open("rb") as file:
         reader = make_reader(file, validate_crcs=True, decoder_factories=[DecoderFactory()])
         for _, channel, message, content in reader.iter_decoded_messages():
             heard[channel.topic].append((message, content))
-    return Told(building, states, story, path, dict(heard))
+    return Told(building, states, history, path, dict(heard))
 
 
 def contents(told: Told, topic: str) -> list:
@@ -159,7 +161,7 @@ def test_maps_lie_where_the_building_is(told):
     """Whoever looks a cell of a map up by its metres finds what the building has there, and what was known of it."""
     building, shift = told.building, placement(told.building, CONFIG).shift
     (truth,) = contents(told, "/map/truth")
-    assert (truth.info.height, truth.info.width) == told.recording.free[told.story.window].shape
+    assert (truth.info.height, truth.info.width) == told.recording.free[told.history.window].shape
     assert truth.info.height != truth.info.width
     assert truth.info.resolution == pytest.approx(CONFIG.cell_m)
     assert yaw(truth.info.origin.orientation) == 0
@@ -255,8 +257,8 @@ def test_another_reader_agrees(told):
 
 def test_long_missions_have_fewer_maps(told, monkeypatch):
     monkeypatch.setattr(decmarvel.show.mcap, "MOST_MAPS", 5)
-    reporter, last = Reporter(told.story), told.recording.decisions
-    topics = [[topic for topic, *_ in reporter.messages(number)] for number in range(last + 1)]
+    messages, last = MissionMessages(told.history), told.recording.decisions
+    topics = [[topic for topic, *_ in messages.at(number)] for number in range(last + 1)]
     with_map = [number for number, names in enumerate(topics) if "/map/team" in names]
     assert with_map[0] == 0
     assert with_map[-1] == last

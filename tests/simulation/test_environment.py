@@ -16,10 +16,10 @@ from cases import SMALL, Case, draw_case
 from decmarvel.core.config import Config, Noise
 from decmarvel.core.types import ABSENT, EXPLORING, FAILED, HOME, RETURNING
 from decmarvel.robot.sight import nearest_frontiers
+from decmarvel.simulation import roster
 from decmarvel.simulation.environment import reset
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import decide, outcome, run_mission, take_off
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
 from oracles.lattice import UNREACHABLE
@@ -111,11 +111,11 @@ def test_a_mission_in_lock_step_with_the_oracles(planner, seed):
     """Beliefs, coverage, metres, overlap, sightings, graph: all equal after every decision (Eq. 2 to 4, 9)."""
     case = draw_case(SMALL, 1000 + seed)
     fleet = fleet_of([60, 45, 30, 0], [NEVER, NEVER, 6, NEVER])
-    flight = begin(SMALL, PLANNERS[planner], jax.random.key(seed), case.world, fleet)
+    flight = begin(SMALL, roster.planner(planner), jax.random.key(seed), case.world, fleet)
     shadow = Shadow(case, flight.state)
     for _ in range(14):
         before = flight.state
-        flight, move = advance(SMALL, PLANNERS[planner], flight)
+        flight, move = advance(SMALL, roster.planner(planner), flight)
         robots, progress = flight.state.robots, flight.state.progress
         seen = shadow.step(move)
         for robot in range(3):
@@ -205,8 +205,8 @@ def test_nobody_is_left_behind(planner, noise):
     config = replace(SMALL, noise=noise)
     count = 100
     keys, world, fleet = crowd(count, 7)
-    flight = jax.jit(jax.vmap(lambda k, w, f: take_off(config, PLANNERS[planner], k, w, f)))(keys, world, fleet)
-    step = jax.jit(jax.vmap(lambda flight: decide(config, PLANNERS[planner], flight)))
+    flight = jax.jit(jax.vmap(lambda k, w, f: take_off(config, roster.planner(planner), k, w, f)))(keys, world, fleet)
+    step = jax.jit(jax.vmap(lambda flight: decide(config, roster.planner(planner), flight)))
     for _ in range(400):
         before = np.asarray(flight.state.robots.site)
         flight, move, _ = step(flight)
@@ -232,7 +232,7 @@ def test_nobody_is_left_behind(planner, noise):
 
 def test_the_same_seed_is_the_same_mission_alone_and_in_a_batch():
     keys, world, fleet = crowd(8, 3)
-    fly = partial(run_mission, SMALL, PLANNERS["sector"], max_decisions=400)
+    fly = partial(run_mission, SMALL, roster.planner("sector"), max_decisions=400)
     together = jax.jit(jax.vmap(fly))(keys, world, fleet)
     reverse = jax.jit(jax.vmap(fly))(*jax.tree.map(lambda leaf: leaf[::-1], (keys, world, fleet)))
     single = jax.jit(fly)
@@ -248,8 +248,10 @@ def test_the_same_seed_is_the_same_mission_alone_and_in_a_batch():
 def test_empty_places_change_nothing():
     """A team of two in an array of two or of five flies the same mission."""
     case = draw_case(SMALL, 5)
-    small = run_mission(SMALL, PLANNERS["nearest"], jax.random.key(4), case.world, Fleet.of(2, 50.0), 300)
-    large = run_mission(SMALL, PLANNERS["nearest"], jax.random.key(4), case.world, Fleet.of(2, 50.0, slots=5), 300)
+    small = run_mission(SMALL, roster.planner("nearest"), jax.random.key(4), case.world, Fleet.of(2, 50.0), 300)
+    large = run_mission(
+        SMALL, roster.planner("nearest"), jax.random.key(4), case.world, Fleet.of(2, 50.0, slots=5), 300
+    )
     assert float(small.coverage) == float(large.coverage)
     assert np.asarray(small.travelled_m).tolist() == np.asarray(large.travelled_m)[:2].tolist()
 

@@ -15,6 +15,8 @@ from missions import Noted, mind_of, mission
 from oracles.mind import Mind
 from robot.planners.checks import check_close, check_nbvp, check_nearest, check_pursuit
 
+pytestmark = pytest.mark.slow
+
 CLASSICAL = ("nearest", "sector", "smmr", "nbvp", "shared-greedy")
 
 

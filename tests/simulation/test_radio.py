@@ -20,10 +20,10 @@ from decmarvel.core.config import Config
 from decmarvel.core.types import ABSENT, EXPLORING, FAR_MM, FREE
 from decmarvel.robot.planners import nbvp
 from decmarvel.robot.sight import nearest_frontiers
+from decmarvel.simulation import roster
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.radio import share
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
 from minds import ROBOTS, of, pair, whole, whole_sight
@@ -31,6 +31,8 @@ from missions import jitted_reset, mission
 from oracles.lattice import OCCUPIED, UNKNOWN
 from oracles.mind import Mind
 from robot.planners.checks import check_gains, whole_gain
+
+pytestmark = pytest.mark.slow
 
 
 def learned(config: Config, world, robots, move) -> tuple[np.ndarray, np.ndarray]:
@@ -163,7 +165,7 @@ def test_what_is_updated_in_parts_is_right_everywhere(config, sites, steps):
     state = with_patches(state, config, rng)
     state = jitted_share(config, state.robots.site, state)
     alone, everywhere = np.array(state.robots.belief[0]), np.ones((sites, sites), bool)
-    start = PLANNERS["nbvp"].start(config, sites)
+    start = roster.planner("nbvp").start(config, sites)
     plan = nbvp.Plan(*whole_gain(config, jnp.asarray(alone)), start.branch, start.site)
     for _ in range(steps):
         before = jax.device_get(state)

@@ -10,8 +10,8 @@ from cases import DEFAULT, FINE, SMALL
 from decmarvel.core.types import FAR_MM
 from decmarvel.robot.planners.goals import Goal
 from decmarvel.robot.sight import nearest_frontiers
+from decmarvel.simulation import roster
 from decmarvel.simulation.radio import RadioPlanner
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.simulation.shared_greedy import repulsion_mm
 from minds import ROBOTS, draw_cells, draw_mind, draw_view, from_goal, pair, whole
 
@@ -31,7 +31,7 @@ def test_repulsion_equals_oracle(config, seeds):
 
 
 def test_alone_a_robot_is_a_team_of_one():
-    planner, chosen = PLANNERS["shared-greedy"], 0
+    planner, chosen = roster.planner("shared-greedy"), 0
 
     @jax.jit
     def both_ways(view, key):
@@ -51,6 +51,7 @@ def test_alone_a_robot_is_a_team_of_one():
 
 
 def test_only_shared_greedy_has_a_radio():
-    assert {name for name, planner in PLANNERS.items() if planner.communicates} == {"shared-greedy"}
-    for planner in PLANNERS.values():
-        assert isinstance(planner, RadioPlanner) == planner.communicates
+    planners = {name: roster.planner(name) for name, entry in roster.PLANNERS.items() if entry.packaged}
+    assert {name for name, planner in planners.items() if planner.communicates} == {"shared-greedy"}
+    for name, planner in planners.items():
+        assert isinstance(planner, RadioPlanner) == planner.communicates == roster.needs_radio(name)

@@ -8,12 +8,11 @@ import numpy as np
 
 from cases import SITES, SMALL, Case, draw_case
 from decmarvel.core.types import EXPLORING
-from decmarvel.simulation import environment
+from decmarvel.simulation import environment, roster
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import take_off
 from decmarvel.simulation.radio import propose_all
-from decmarvel.simulation.roster import PLANNERS
 from decmarvel.training.methods.options import OptionReward
 from decmarvel.training.methods.paper import PaperReward
 from decmarvel.training.methods.predecessor import MarvelReward
@@ -67,7 +66,7 @@ MISSIONS = {
     "clutter": (draw_case(SMALL, 1003), [60, 45, 30, 0], [NEVER] * 4, 3, 8),
 }
 """World, budgets in metres, failures, seed, decisions."""
-PLANNER = PLANNERS["random"]
+PLANNER = roster.planner("random")
 
 
 @cache

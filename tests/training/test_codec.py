@@ -6,6 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from cases import SMALL
 from decmarvel.robot.observation import observe
@@ -15,8 +16,9 @@ from decmarvel.simulation.privileged import privileged_view
 from decmarvel.training.codec import Inputs, decode, encode
 from decmarvel.training.memory import bytes_per_row, create
 from decmarvel.training.privileged_nodes import privileged_nodes, shares_at, true_nodes
-from decmarvel.training.stale import stale_nodes
 from training.small_missions import MISSIONS, ROBOTS, hall, mission
+
+pytestmark = pytest.mark.slow
 
 ADVICE = Advice(
     jnp.array([74, 5, 0, -1, -1, -1], jnp.int32),

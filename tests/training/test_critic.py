@@ -31,7 +31,7 @@ from robot.policy.small_networks import (
     true_of,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @seeds

@@ -17,7 +17,7 @@ from decmarvel.training.memory import sample
 from decmarvel.training.reward_normaliser import scaled
 from training.small_run import SETTINGS, begun, drawn, drawn_with_advice, flown_to_success, maps, run
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 def test_missions_can_end_at_success():

@@ -134,6 +134,7 @@ def chi_square(names: np.ndarray, among: list[int]) -> float:
     return (((counts - expected) ** 2 / expected).sum() - (len(among) - 1)) / math.sqrt(2 * (len(among) - 1))
 
 
+@pytest.mark.slow
 def test_draws_are_uniform_and_half_of_each_phase():
     """Uniform over all until the post transitions fill a batch; from then on half and half, uniform in each."""
     replay, expected = filled(80)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from decmarvel.training.sac import SacSettings
 
 from cases import SMALL
 from decmarvel.robot.policy.actor import IMPOSSIBLE
@@ -16,7 +17,6 @@ from decmarvel.robot.policy.blocks import PLAIN
 from decmarvel.robot.policy.staleness import Hunch
 from decmarvel.training import sac
 from decmarvel.training.loop import make_batch, with_own
-from decmarvel.training.sac import SacSettings
 from training.small_run import (
     ADVISED,
     BATCH,
@@ -32,7 +32,7 @@ from training.small_run import (
     update,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -13,10 +13,11 @@ import oracles.graph
 import oracles.lattice
 from cases import SMALL
 from decmarvel.core.types import EXPLORING, RETURNING
-from decmarvel.training.reward_normaliser import Spread, scaled, widen
 from decmarvel.training.rewards import total_reward
 from oracles.lattice import FREE, UNKNOWN
 from training.small_missions import MISSIONS, REWARDS, ROBOTS, mission
+
+pytestmark = pytest.mark.slow
 
 TERMS = {
     "paper": ("fov", "merged", "align", "trail", "repeat", "team", "individual"),
@@ -185,22 +186,3 @@ def test_rewards_of_many_missions_at_once():
             alone = mission("rooms")[2 + index][4][method]
             for term in {*TERMS[method]} - {"repeat"}:  # which counts what was before
                 np.testing.assert_allclose(terms[term][index], alone[term], atol=1e-6)
-
-
-def test_spread_of_the_whole_history():
-    """Batch by batch, with masks and an offset that would spoil a naive sum of squares; divided, not shifted."""
-    rng = np.random.default_rng(0)
-    spread, history = Spread.none(), np.zeros(0)
-    assert float(spread.deviation) == 1
-    for size in (1, 7, 0, 64, 300):
-        values = rng.normal(30.0, 0.7, (4, 128)).astype(np.float32)
-        mask = (np.arange(512) < size).reshape(4, 128)
-        rng.shuffle(mask.reshape(-1))
-        spread = jax.jit(widen)(spread, jnp.asarray(np.where(mask, values, np.nan)), jnp.asarray(mask))
-        history = np.concatenate([history, values[mask]])
-        assert int(spread.count) == len(history)
-        assert float(spread.mean) == pytest.approx(history.mean(), rel=1e-6)
-        assert float(spread.variance) == pytest.approx(history.var(), rel=1e-4)
-    rewards = jnp.array([0.0, 1.0, -0.5, 100.0, -100.0])
-    expected = np.clip(np.asarray(rewards) / history.std(), -10, 10)
-    np.testing.assert_allclose(scaled(spread, rewards), expected, rtol=1e-4)

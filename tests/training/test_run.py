@@ -19,7 +19,7 @@ from decmarvel.training.run import RunSettings, TrainingRun, train
 from decmarvel.training.warm_start import load_learner, save_networks
 from training.small_run import SETTINGS, TINY, drawn, fresh, maps
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 def test_checkpoints_that_do_not_fit_are_refused(tmp_path):

@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from decmarvel.training.sac import SacSettings
 from jax.sharding import PartitionSpec
 
 from decmarvel.core.jax_setup import AXIS, mesh
 from decmarvel.robot.policy.blocks import PLAIN, Compute
 from decmarvel.training import sac
-from decmarvel.training.sac import SacSettings
 from training.small_run import ACTIONS, BATCH, SETTINGS, TINY, drawn, fresh, policies, run, single, update
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,6 +6,7 @@ from collections import Counter
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import oracles.camera
 import oracles.goals
@@ -19,6 +20,8 @@ from minds import ROBOTS, draw_mind, draw_view
 from missions import mind_of, mission
 from oracles.lattice import UNKNOWN, UNREACHABLE
 from oracles.mind import Mind
+
+pytestmark = pytest.mark.slow
 
 find = jax.jit(stale_labels, static_argnums=0)
 find_in_flight = jax.jit(lambda state: stale_labels(SMALL, views(SMALL, state)))

@@ -108,6 +108,7 @@ def test_indoor_training_starts_lie_in_all_quadrants() -> None:
     assert len(quadrants) == 4
 
 
+@pytest.mark.slow
 def test_indoor_matches_the_statistics_it_is_modelled_on() -> None:
     """Means measured on 100 test maps and 300 training maps of the kind; the margins are about four standard errors."""
     for split, area_m2, rooms, leaves in (("heldout", 4174, 17.4, 5.4), ("train", 4091, 18.9, 5.8)):
@@ -150,6 +151,7 @@ def test_generation_does_not_change_between_versions() -> None:
     assert seen == PINNED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["indoor", "office", "hall"])
 def test_splits_never_share_a_building(family: str) -> None:
     count = 200 if family == "indoor" else 60

@@ -1,9 +1,8 @@
-"""Fly trials in batches, on all devices of this machine, and make rows of them."""
+"""Batches of trials: which go together, how all missions of one fly at once, and their rows."""
 
-import hashlib
 import math
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -18,6 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Int32, UInt32
 
 from decmarvel import __version__
+from decmarvel.benchmark.metrics import COLUMNS, Landed
 from decmarvel.benchmark.rows import CURVE_STEP_M, table
 from decmarvel.benchmark.trials import Trial, map_number, mission_key
 from decmarvel.core.config import NOISE_LEVELS, Config
@@ -31,10 +31,6 @@ from decmarvel.worlds import Building
 from decmarvel.worlds.place import place, placement
 from decmarvel.worlds.world import World
 
-GPU_BATCH = 300
-"""Missions at once on an accelerator: the paper's three budgets with 100 trials each."""
-CPU_BATCH = 2
-"""Missions at once on a core. A batch takes as long as its longest mission, so small ones waste less time."""
 _POLL_S = 0.01
 
 
@@ -47,7 +43,7 @@ class Batch:
     trials: tuple[Trial, ...]
     maps: dict[str, Building]
     size: int
-    """Missions that the program takes; missing ones are made up."""
+    """Missions that the program takes; a smaller batch is filled up."""
 
     @property
     def cost(self) -> float:
@@ -57,7 +53,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Flown:
-    """What came of a batch."""
+    """The result of a batch."""
 
     rows: pa.Table
     recordings: dict[str, Recording]
@@ -103,20 +99,6 @@ def make_batches(
     return batches
 
 
-def default_batch() -> tuple[int, bool]:
-    """How many missions to fly at once on the devices of this process, and whether to mix budgets."""
-    devices = jax.devices()
-    if devices[0].platform == "cpu":
-        return CPU_BATCH * len(devices), False
-    return GPU_BATCH * len(devices), True
-
-
-def fly_all(batches: Iterable[Batch]) -> Generator[tuple[Batch, Flown], None, None]:
-    """One batch after another in this process."""
-    for batch in batches:
-        yield batch, fly_batch(batch)
-
-
 def fly_batch(batch: Batch) -> Flown:
     """All missions of a batch at once, on all devices."""
     devices = len(jax.devices())
@@ -124,9 +106,9 @@ def fly_batch(batch: Batch) -> Flown:
     first = batch.trials[0].setting
     worlds = {name: jax.device_get(place(building, batch.config)) for name, building in batch.maps.items()}
     fleets = [jax.device_get(trial.fleet) for trial in batch.trials]
-    made_up = replace(batch.trials[-1], setting=replace(first, budget_m=0.0, broken=0))  # over at the first decision
-    trials = [*batch.trials, *[made_up] * (size - len(batch.trials))]
-    fleets += [jax.device_get(made_up.fleet)] * (size - len(batch.trials))
+    filler = replace(batch.trials[-1], setting=replace(first, budget_m=0.0, broken=0))  # ends at the first decision
+    trials = [*batch.trials, *[filler] * (size - len(batch.trials))]
+    fleets += [jax.device_get(filler.fleet)] * (size - len(batch.trials))
     missions = Missions(
         seed=jnp.array([trial.seed for trial in trials], jnp.uint32),
         map_number=jnp.array([map_number(trial.map_id) for trial in trials], jnp.uint32),
@@ -144,11 +126,12 @@ def fly_batch(batch: Batch) -> Flown:
     for number, trial in enumerate(batch.trials):
         result = jax.tree.map(lambda leaf: leaf[number], outcomes)  # noqa: B023
         world, moments = worlds[trial.map_id], int(result.decisions) + 1
+        mission = Landed(result, int(covered[number, moments - 1]), int(world.free_count))
         travelled_mm = (budget_mm[number, 0] - budget_mm[number, :moments]).max(axis=1)
         curve = coverage_curve(
-            covered[number, :moments], travelled_mm, int(world.free_count), round(1000 * trial.setting.budget_m)
+            covered[number, :moments], travelled_mm, mission.free_cells, round(1000 * trial.setting.budget_m)
         )
-        rows.append(_row(batch, trial, result, int(covered[number, moments - 1]) / int(world.free_count), curve))
+        rows.append(_row(batch, trial, mission, curve))
         if trial.recorded:
             kept = jax.device_get(_pick(log, np.int32(number)))
             recordings[trial.recording_name] = _recording(batch, trial, world, fleets[number], kept, moments - 1)
@@ -207,9 +190,7 @@ def coverage_curve(
     return parts
 
 
-def _row(batch: Batch, trial: Trial, result: Outcome, coverage: float, curve: list[int]) -> dict[str, Any]:
-    own = np.asarray(result.individual_99)
-    own = own[~np.isnan(own)]
+def _row(batch: Batch, trial: Trial, mission: Landed, curve: list[int]) -> dict[str, Any]:
     setting = trial.setting
     return {
         "planner": setting.planner,
@@ -220,26 +201,11 @@ def _row(batch: Batch, trial: Trial, result: Outcome, coverage: float, curve: li
         "seed": trial.seed,
         "broken": setting.broken,
         "noise": setting.noise,
-        "coverage": coverage,
-        "success": bool(result.success),
-        "strict_success": bool(result.strict_success),
-        "metres_to_99": _metres(result.metres_to_99),
-        "overlap": round(float(result.overlap), 6),
-        "overlap_cumulative": round(float(result.overlap_cumulative), 6),
-        "individual_99": round(float(own.astype(float).mean()), 3) if len(own) else None,
-        "individual_99_count": len(own),
-        "stranded": int(result.stranded),
-        "decisions": int(result.decisions),
-        "travelled_m": _metres(np.asarray(result.travelled_m).max()),
+        **{column.name: column.read(mission) for _, column in COLUMNS},
         "curve": curve,
         "weights": setting.weights,
         "version": __version__,
     }
-
-
-def _metres(value: Any) -> float | None:
-    """To the millimetre, which is what the simulator counts in."""
-    return None if np.isnan(value) else round(float(value), 3)
 
 
 def _recording(batch: Batch, trial: Trial, world: World, fleet: Fleet, log: Log, decisions: int) -> Recording:
@@ -248,14 +214,3 @@ def _recording(batch: Batch, trial: Trial, world: World, fleet: Fleet, log: Log,
     recorder = Recorder(batch.config, building, world, fleet, planner=setting.planner, seed=trial.seed, first=first)
     recorder.add_all(log, decisions)
     return recorder.recording(complete=True)
-
-
-def weights_digest(planner: Planner) -> str | None:
-    """A fingerprint of a learned planner's weights; None for a planner without."""
-    leaves = jax.tree.leaves(eqx.filter(planner, eqx.is_array))
-    if not leaves:
-        return None
-    digest = hashlib.sha256()
-    for leaf in map(np.asarray, leaves):
-        digest.update(f"{leaf.dtype} {leaf.shape} ".encode() + leaf.tobytes())
-    return digest.hexdigest()[:16]

@@ -1,31 +1,28 @@
-"""Batches on the machines of a Ray cluster. The workers fly; whoever started them is the only one who writes."""
+"""Batches on the machines of a Ray cluster. Workers fly; the process that started them writes."""
 
 import os
 import socket
 from collections import deque
 from collections.abc import Generator, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import jax
 
 from decmarvel import __version__
-from decmarvel.benchmark.batches import CPU_BATCH, GPU_BATCH, Batch, Flown
+from decmarvel.benchmark.batches import Batch, Flown
+from decmarvel.benchmark.executors import Executor, amount
 from decmarvel.core.jax_setup import usable_cores
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
 _RESTARTS = 4
-"""Of one worker, and new attempts at one batch, before the run gives up."""
+"""Restarts of one worker, and further attempts at one batch, before the run gives up."""
 
 
 class ClusterError(ValueError):
     """A cluster that cannot be used. The message is one line that names the fix."""
-
-
-def stay_off_the_devices() -> None:
-    """Leave the GPUs to the workers. Call it before JAX has started."""
-    jax.config.update("jax_platforms", "cpu")
 
 
 class Worker:
@@ -51,7 +48,7 @@ class Worker:
 
 
 def _check_address(address: str) -> None:
-    """Ray itself would try for minutes."""
+    """Complain at once about an address that does not answer. Ray itself would try for minutes."""
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -61,11 +58,18 @@ def _check_address(address: str) -> None:
         raise ClusterError(f"--cluster {address}: nobody answers there ({error}); give auto or HOST:PORT") from None
 
 
-class Cluster:
+class RayExecutor(Executor):
     """Workers on all free GPUs of a Ray cluster, or on all free cores where it has no GPU."""
 
-    def __init__(self, address: str) -> None:
-        """Join the cluster at the address. `auto` is the one that this machine is a part of, else a new local one."""
+    def __init__(self, address: str, batch: int | None = None) -> None:
+        """`auto` is the cluster that this machine is a part of, else a new local one."""
+        super().__init__(batch)
+        jax.config.update("jax_platforms", "cpu")  # the GPUs of this machine are for the workers
+        self._address = address
+
+    def __enter__(self) -> "RayExecutor":
+        """Join the cluster."""
+        address = self._address
         try:
             import ray
         except ImportError:
@@ -74,21 +78,25 @@ class Cluster:
         quietly: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
         try:
             ray.init(address=address, **quietly)
-        except Exception as error:  # Ray has many words for it
+        except Exception as error:  # Ray raises errors of many types
             if address != "auto" or not isinstance(error, ConnectionError):
                 reason = " ".join(str(error).split())[:200]
                 raise ClusterError(f"--cluster {address}: cannot join ({reason}); check 'ray status' there") from None
             ray.init(num_cpus=usable_cores(), include_dashboard=False, **quietly)
         free = ray.available_resources()
         self._ray: Any = ray
-        self._gpu = free.get("GPU", 0) >= 1
-        self._count = max(1, int(free.get("GPU" if self._gpu else "CPU", 1)))
+        self.gpu, self.devices_a_batch = free.get("GPU", 0) >= 1, 1
+        self._count = max(1, int(free.get("GPU" if self.gpu else "CPU", 1)))
+        self.description = f"{amount(self._count, self.gpu)} of a Ray cluster, {self.batch} missions at once on each"
+        return self
 
-    def default_batch(self) -> tuple[int, bool]:
-        """How many missions a worker flies at once, and whether to mix budgets."""
-        return (GPU_BATCH, True) if self._gpu else (CPU_BATCH, False)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the workers go; a local cluster ends with them."""
+        self._ray.shutdown()
 
-    def fly_all(self, batches: Sequence[Batch]) -> Generator[tuple[Batch, Flown], None, None]:
+    def fly(self, batches: Sequence[Batch]) -> Generator[tuple[Batch, Flown], None, None]:
         """Batches as they are done, in any order, each once. One whose worker died is flown again."""
         ray, waiting = self._ray, deque((batch, 0) for batch in batches)
         idle = [self._worker() for _ in range(min(self._count, len(batches)))]
@@ -101,7 +109,7 @@ class Cluster:
             worker, batch, attempts = flying.pop(answer)
             try:
                 flown: Flown = ray.get(answer)
-            except ray.exceptions.RayTaskError as error:  # what went wrong in the worker goes wrong here
+            except ray.exceptions.RayTaskError as error:  # an error of the batch, not of the machine
                 raise error.cause from error
             except ray.exceptions.RayError as error:
                 if attempts == _RESTARTS:
@@ -115,10 +123,6 @@ class Cluster:
             yield batch, flown
 
     def _worker(self) -> "ActorHandle":
-        share: dict[str, int] = {"num_gpus": 1} if self._gpu else {"num_cpus": 1}
+        share: dict[str, int] = {"num_gpus": 1} if self.gpu else {"num_cpus": 1}
         actor = self._ray.remote(Worker).options(max_restarts=_RESTARTS, max_task_retries=_RESTARTS, **share)
-        return actor.remote(self._gpu, __version__, os.environ.get("DECMARVEL_CACHE"))
-
-    def close(self) -> None:
-        """Let the workers go; a local cluster ends with them."""
-        self._ray.shutdown()
+        return actor.remote(self.gpu, __version__, os.environ.get("DECMARVEL_CACHE"))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from decmarvel.benchmark.metrics import COLUMNS
 from decmarvel.benchmark.trials import Identity
 from decmarvel.core.files import write_whole
 
@@ -24,17 +25,7 @@ SCHEMA = pa.schema(
         pa.field("seed", pa.int64(), nullable=False),
         pa.field("broken", pa.int32(), nullable=False),
         pa.field("noise", pa.string(), nullable=False),
-        pa.field("coverage", pa.float64(), nullable=False),
-        pa.field("success", pa.bool_(), nullable=False),
-        pa.field("strict_success", pa.bool_(), nullable=False),
-        pa.field("metres_to_99", pa.float64()),
-        pa.field("overlap", pa.float64(), nullable=False),
-        pa.field("overlap_cumulative", pa.float64(), nullable=False),
-        pa.field("individual_99", pa.float64()),
-        pa.field("individual_99_count", pa.int32(), nullable=False),
-        pa.field("stranded", pa.int32(), nullable=False),
-        pa.field("decisions", pa.int32(), nullable=False),
-        pa.field("travelled_m", pa.float64(), nullable=False),
+        *(pa.field(column.name, column.kind, nullable=metric.optional) for metric, column in COLUMNS),
         pa.field("curve", pa.list_(pa.uint16()), nullable=False),
         pa.field("weights", pa.string()),
         pa.field("version", pa.string(), nullable=False),
@@ -46,6 +37,9 @@ KEY = ("planner", "weights", "robots", "budget_m", "map_id", "seed", "broken", "
 CURVE_STEP_M = 16.0
 """Distance between two values of a curve."""
 FOLDER = "rows"
+_FIRST_VERSION = "0.1.0"
+_OPTION_WEIGHTS = ("3f374a2277616984",)
+"""Fingerprints of the weights of `options` that were in the package while that planner was named dec-marvel."""
 
 
 class RowsError(ValueError):
@@ -92,6 +86,9 @@ def _read(path: Path) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:120]
         raise RowsError(f"{path}: the file is damaged or no Parquet file ({reason}); {again}") from None
+    for metric, column in COLUMNS:
+        if metric.optional and column.name not in table.column_names:  # a metric that is younger than the file
+            table = table.append_column(column.name, pa.nulls(len(table), column.kind))
     if missing := [name for name in SCHEMA.names if name not in table.column_names]:
         raise RowsError(f"{path}: not the rows of a benchmark (no column '{missing[0]}'); move it elsewhere")
     try:
@@ -99,7 +96,15 @@ def _read(path: Path) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, ValueError) as error:
         raise RowsError(f"{path}: not the rows of a benchmark ({' '.join(str(error).split())}); {again}") from None
-    return table
+    return _with_todays_names(table)
+
+
+def _with_todays_names(table: pa.Table) -> pa.Table:
+    """Name the planner `options` where rows of version 0.1.0 call it dec-marvel. Its weights tell it from others."""
+    old = pc.and_(pc.equal(table["planner"], "dec-marvel"), pc.equal(table["version"], _FIRST_VERSION))
+    ours = pc.and_(old, pc.is_in(table["weights"], pa.array(_OPTION_WEIGHTS)))
+    place = table.schema.get_field_index("planner")
+    return table.set_column(place, SCHEMA.field("planner"), pc.if_else(ours, "options", table["planner"]))
 
 
 def identities(rows: pa.Table) -> list[Identity]:

@@ -1,7 +1,6 @@
-"""The folder of a benchmark: what was flown under which terms, and what is still missing. One process at a time."""
+"""The folder of a benchmark: its rows, the terms they were made under, what is missing. One process at a time."""
 
 import dataclasses
-import fcntl
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from filelock import FileLock, Timeout
 
 from decmarvel import __version__
 from decmarvel.benchmark.rows import FOLDER, RowsError, identities, read_rows, shards, write_shard
@@ -46,16 +46,15 @@ class Store:
 
 @contextmanager
 def open_store(folder: Path, config: Config, maps: Iterable[Building]) -> Iterator[Store]:
-    """Make or take up a benchmark. One that was made under other terms, or is being written, is refused."""
+    """Begin or continue a benchmark. One that was made under other terms, or is being written, is refused."""
     for each in (folder, folder / FOLDER, folder / MISSIONS):
         each.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
-        except BlockingIOError:
-            raise RowsError(
-                f"{folder}: another run is writing to this folder; wait for it or choose another --out"
-            ) from None
+    try:
+        lock = FileLock(folder / ".lock").acquire(blocking=False)  # ends with the process, however that ends
+    except Timeout:
+        busy = "another run is writing to this folder; wait for it or choose another --out"
+        raise RowsError(f"{folder}: {busy}") from None
+    with lock:
         for each in (folder, folder / FOLDER, folder / MISSIONS):
             clean_up(each)
         _agree_on_terms(folder, config, maps)
@@ -98,7 +97,7 @@ def _read_terms(path: Path) -> dict[str, Any] | None:
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    """In words, the first thing in which two terms contradict each other."""
+    """The first difference between two terms, in words."""
     if old.get("version") != new["version"]:
         return f"decmarvel {old.get('version')}, this is {new['version']}"
     for name in sorted(old["config"].keys() | new["config"].keys()):

@@ -1,4 +1,4 @@
-"""What a benchmark flies: settings, the maps and seeds of their trials, and all that chance decides in one of them."""
+"""What a benchmark flies: settings, the maps and seeds of their trials, and the random choices of a mission."""
 
 import hashlib
 import itertools
@@ -26,7 +26,7 @@ _MAP_SUFFIXES = (".yaml", ".yml", ".png", ".pgm", ".npy")
 
 @dataclass(frozen=True)
 class Setting:
-    """What is compared: a planner with a team, under conditions."""
+    """A planner with a team under conditions: what is compared."""
 
     planner: str
     robots: int
@@ -45,8 +45,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Trial:
-    """One mission. What chance decides in it depends on the map and the seed alone, so that all planners, team sizes
-    and budgets are compared on the same missions."""
+    """One mission. Its random choices depend on the map and the seed alone, so that all planners, team sizes and
+    budgets are compared on the same missions."""
 
     setting: Setting
     map_id: str
@@ -150,7 +150,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _pictures(path: Path) -> list[str]:
-    """Names of the pictures that a map file points to. What is wrong with the file is for its reader to say."""
+    """Names of the pictures that a map file points to. Errors in the file are reported when it is loaded."""
     if path.suffix.lower() not in (".yaml", ".yml"):
         return []
     try:

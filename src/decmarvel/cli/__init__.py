@@ -1,4 +1,7 @@
-"""The command line. What a command needs is imported when it runs, so that `--help` answers at once."""
+"""The command line. A command imports what it needs when it runs, so that `--help` answers at once.
+
+May know and import everything. Here belong options, their checks and texts for the terminal, but no computation.
+"""
 
 import sys
 from typing import Annotated, cast
@@ -9,6 +12,7 @@ from decmarvel import __version__
 from decmarvel.cli import map as map_command
 from decmarvel.cli.benchmark import benchmark
 from decmarvel.cli.explore import explore
+from decmarvel.cli.options import with_planners
 from decmarvel.cli.replay import replay
 from decmarvel.cli.report import report
 from decmarvel.cli.train import train
@@ -20,9 +24,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Exploration of unknown buildings by teams of robots that never talk to each other.",
 )
-app.command()(explore)
+app.command(help=with_planners(explore.__doc__))(explore)
 app.command()(replay)
-app.command()(benchmark)
+app.command(help=with_planners(benchmark.__doc__))(benchmark)
 app.command()(report)
 app.command()(train)
 app.add_typer(map_command.app, name="map")
@@ -60,9 +64,10 @@ def main(arguments: list[str] | None = None) -> int:
         from decmarvel.recording.format import RecordingError
         from decmarvel.robot.policy.weights import WeightsError
         from decmarvel.show.film import FilmError
+        from decmarvel.simulation.roster import PlannerError
         from decmarvel.worlds import MapError
 
-        ours = (MapError, RecordingError, RowsError, ClusterError, FilmError, TrainingError, WeightsError)
+        ours = (MapError, RecordingError, RowsError, ClusterError, FilmError, TrainingError, WeightsError, PlannerError)
         if not isinstance(problem, (OSError, *ours)):
             raise
         return _complain(str(problem))

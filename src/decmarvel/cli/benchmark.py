@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -10,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from decmarvel.cli.options import (
-    BUDGET_LIMITS_M,
-    MAX_ROBOTS,
     Spacing,
     Weights,
     check_name,
     check_range,
     check_spacing,
-    choose_planner,
     complain,
     make_folder,
 )
+from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS
+from decmarvel.simulation.roster import PLANNERS, planner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,8 @@ T = TypeVar("T")
 def benchmark(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the rows. One that is there already goes on.")],
     planners: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Names of planners. (default: all but random)")
+        str | None,
+        typer.Option(metavar="A,B", help="Names of planners. (default: all but random, and dec-marvel)"),
     ] = None,
     robots: Annotated[str, typer.Option(metavar="N,N", help="Team sizes, 1 to 16.")] = "2,4,8",
     budgets: Annotated[str, typer.Option(metavar="M,M", help="Travel budgets in metres.")] = "720,800,1024",
@@ -61,87 +62,106 @@ def benchmark(
     The defaults are the paper's grid. Run the same command again after an interruption, or a wider one: only what is
     missing is flown. docs/benchmark.md explains the rows.
     """
-    names = _list("--planners", planners, str, "names such as nearest,sector") if planners is not None else None
-    sizes = _list("--robots", robots, int, "whole numbers such as 2,4,8")
-    budgets_m = _list("--budgets", budgets, float, "metres such as 720,800")
-    failures = _list("--broken", broken, int, "whole numbers such as 0,1,2")
-    levels = _list("--noise", noise, str, "names such as off,mild")
-    for size in sizes:
-        check_range("--robots", size, 1, MAX_ROBOTS)
-    for budget_m in budgets_m:
-        check_range("--budgets", budget_m, *BUDGET_LIMITS_M, " m")
-    check_range("--trials", trials, 1, MOST_TRIALS)
+    grid = _Grid(
+        planners=_list("--planners", planners, str, "names such as nearest,sector") if planners is not None else None,
+        robots=_list("--robots", robots, int, "whole numbers such as 2,4,8"),
+        budgets_m=_list("--budgets", budgets, float, "metres such as 720,800"),
+        broken=_list("--broken", broken, int, "whole numbers such as 0,1,2"),
+        noise=_list("--noise", noise, str, "names such as off,mild"),
+        trials=trials,
+    )
+    grid.check()
     if batch is not None:
         check_range("--batch", batch, 1, 100_000)
-    for count in failures:
-        if not 0 <= count <= min(sizes):
-            raise complain("--broken", f"{count} of {min(sizes)} robots cannot break; choose 0 to {min(sizes)}")
-    config_spacing_m = check_spacing(spacing)
+    spacing_m = check_spacing(spacing)
 
     from rich.console import Console
     from rich.markup import escape
 
-    from decmarvel.benchmark import trials as plan
-    from decmarvel.benchmark.batches import default_batch, fly_all, make_batches, weights_digest
     from decmarvel.benchmark.rows import stranded
-    from decmarvel.benchmark.store import open_store
-    from decmarvel.core.config import NOISE_LEVELS, Config
-    from decmarvel.core.jax_setup import enable_compilation_cache, use_all_cores
-    from decmarvel.simulation.roster import LEARNED, PLANNERS
 
-    for level in levels:
-        check_name("--noise", level, NOISE_LEVELS)
-    everybody = [name for name in PLANNERS if name != "random"] + [LEARNED]
-    chosen = {name: choose_planner(name, weights, "--planners") for name in names or everybody}
-    config = Config(spacing_m=config_spacing_m)
-    workers = None
-    if cluster is not None:
-        from decmarvel.benchmark.cluster import Cluster, stay_off_the_devices
-
-        stay_off_the_devices()
-        make_folder("--out", out)
-        workers = Cluster(cluster)
-    else:
-        use_all_cores()
-        enable_compilation_cache()
     console = Console(highlight=False, soft_wrap=True)
-    try:
-        buildings = plan.folder_maps(maps, config, trials) if maps else plan.heldout_maps(trials, config)
-        grid = plan.settings(
-            {name: weights_digest(planner) for name, planner in chosen.items()}, sizes, budgets_m, failures, levels
-        )
-        wanted = plan.trials(grid, buildings, trials)
-        make_folder("--out", out)
-        with open_store(out, config, buildings) as store:
-            missing = store.missing(wanted)
-            there = len(wanted) - len(missing)
-            console.print(
-                f"[bold]{len(wanted)} missions[/]: {len(grid)} settings, {trials} trials each"
-                + (f"; {there} are there already" if there else "")
-            )
-            size, mix = workers.default_batch() if workers else default_batch()
-            batches = make_batches(missing, config, chosen, buildings, batch or size, mix)
-            try:
-                with (
-                    Display(console, batches, there) as display,
-                    closing(workers.fly_all(batches) if workers else fly_all(batches)) as flights,
-                ):
-                    for done, flown in flights:
-                        store.add(flown.rows, flown.recordings)
-                        display.show(done)
-            except KeyboardInterrupt:
-                console.print("[yellow]Stopped.[/] What is flown is kept; the same command goes on from there.")
-                raise
-            rows = store.rows()
-            _print_summary(console, rows)
-    finally:
-        if workers:
-            workers.close()
+    rows = _fly(console, out, grid, maps, weights, spacing_m, cluster, batch)
+    _print_summary(console, rows)
     if left := stranded(rows):
         line = f"[bold red]{left} robots were left behind. This must never happen: please report it.[/]"
         Console(stderr=True, highlight=False, soft_wrap=True).print(line)
         raise typer.Exit(1)
     console.print(f"Rows in [bold]{escape(str(out))}[/]. Tables and figures: decmarvel report {escape(str(out))}")
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """What is compared with what."""
+
+    planners: list[str] | None
+    robots: list[int]
+    budgets_m: list[float]
+    broken: list[int]
+    noise: list[str]
+    trials: int
+
+    def check(self) -> None:
+        for size in self.robots:
+            check_range("--robots", size, 1, MAX_ROBOTS)
+        for budget_m in self.budgets_m:
+            check_range("--budgets", budget_m, *BUDGET_LIMITS_M, " m")
+        check_range("--trials", self.trials, 1, MOST_TRIALS)
+        for count in self.broken:
+            least = min(self.robots)
+            if not 0 <= count <= least:
+                raise complain("--broken", f"{count} of {least} robots cannot break; choose 0 to {least}")
+
+
+def _fly(
+    console: "Console",
+    out: Path,
+    grid: _Grid,
+    maps: Path | None,
+    weights: Path | None,
+    spacing_m: float,
+    cluster: str | None,
+    batch: int | None,
+) -> "pa.Table":
+    """Fly what is missing in the folder; all its rows."""
+    from decmarvel.benchmark import trials as plan
+    from decmarvel.benchmark.batches import make_batches
+    from decmarvel.benchmark.executors import executor
+    from decmarvel.benchmark.store import open_store
+    from decmarvel.core.config import NOISE_LEVELS, Config
+    from decmarvel.robot.policy.weights import fingerprint
+
+    for level in grid.noise:
+        check_name("--noise", level, NOISE_LEVELS)
+    flights = executor(cluster, batch)  # before the planners: JAX starts with the first weights
+    names = grid.planners or [name for name, entry in PLANNERS.items() if name != "random" and entry.packaged]
+    planners = {
+        name: planner(name, weights if PLANNERS[check_name("--planners", name, PLANNERS)].learned else None)
+        for name in names
+    }
+    digests = {name: fingerprint(pilot) if PLANNERS[name].learned else None for name, pilot in planners.items()}
+    config = Config(spacing_m=spacing_m)
+    buildings = plan.folder_maps(maps, config, grid.trials) if maps else plan.heldout_maps(grid.trials, config)
+    settings = plan.settings(digests, grid.robots, grid.budgets_m, grid.broken, grid.noise)
+    wanted = plan.trials(settings, buildings, grid.trials)
+    make_folder("--out", out)
+    with flights, open_store(out, config, buildings) as store:
+        missing = store.missing(wanted)
+        there = len(wanted) - len(missing)
+        already = f"; {there} are there already" if there else ""
+        console.print(f"[bold]{len(wanted)} missions[/]: {len(settings)} settings, {grid.trials} trials each{already}")
+        if missing:
+            console.print(f"Devices: {flights.description}")
+        batches = make_batches(missing, config, planners, buildings, flights.batch, flights.mix_budgets)
+        try:
+            with BatchProgress(console, batches, there) as progress, closing(flights.fly(batches)) as flown_batches:
+                for done, flown in flown_batches:
+                    store.add(flown.rows, flown.recordings)
+                    progress.show(done)
+        except KeyboardInterrupt:
+            console.print("[yellow]Stopped.[/] What is flown is kept; the same command goes on from there.")
+            raise
+        return store.rows()
 
 
 def _list(option: str, text: str, kind: Callable[[str], T], what: str) -> list[T]:
@@ -155,7 +175,7 @@ def _list(option: str, text: str, kind: Callable[[str], T], what: str) -> list[T
     return list(dict.fromkeys(values))
 
 
-class Display:
+class BatchProgress:
     """How far the benchmark is: a bar in a terminal, a line now and then elsewhere."""
 
     def __init__(self, console: "Console", batches: "Sequence[Batch]", there: int) -> None:
@@ -165,7 +185,7 @@ class Display:
         self._waiting = list(batches)
         self._done = there
         self._total = there + sum(len(batch.trials) for batch in batches)
-        self._clock = Clock(sum((batch.cost for batch in batches), 0.0))
+        self._time = TimeLeft(sum((batch.cost for batch in batches), 0.0))
         self._last_line = time.monotonic()
         self._bar = Progress(
             BarColumn(),
@@ -178,7 +198,7 @@ class Display:
         )
         self._task = self._bar.add_task("", total=self._total, completed=there, setting=self._setting(), left="")
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "BatchProgress":
         self._bar.start()
         if self._waiting and not self._console.is_terminal:
             self._console.print("Compiling; half a minute the first time for a planner and a team, then a few seconds.")
@@ -193,7 +213,7 @@ class Display:
         """A batch is stored."""
         self._waiting.remove(flown)
         self._done += len(flown.trials)
-        left = self._clock.left(flown.cost)
+        left = self._time.left(flown.cost)
         self._bar.update(self._task, completed=self._done, setting=self._setting(), left=left)
         if self._console.is_terminal:
             return
@@ -206,7 +226,7 @@ class Display:
         return str(self._waiting[0].trials[0].setting) if self._waiting else ""
 
 
-class Clock:
+class TimeLeft:
     """Estimates the time left. The first batch counts only until there is a second: it waits for the compiler."""
 
     def __init__(self, cost: float) -> None:

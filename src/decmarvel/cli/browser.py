@@ -1,4 +1,4 @@
-"""Pages in a browser, where there is one, and the mission that is shown on one while it flies."""
+"""Open the page in a browser, and serve the page of a mission that still flies."""
 
 import os
 import sys
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from decmarvel.show.live import Live
 
 PATIENCE_S = 60.0
-"""How long the page of a mission that is over can still be opened."""
+"""Seconds for which the page can still be opened after the mission."""
 
 
 def open_page(address: str) -> None:
-    """In a browser with a window, if this machine has one; silently not, otherwise."""
+    """Open an address in a browser. Does nothing on a machine without a display."""
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return
     webbrowser.open(address)
 
 
 def invite(console: "Console", live: "Live") -> None:
-    """Say where the page is, and open it. A browser may take its time, which is not the mission's."""
+    """Print the address of the page and open it, in a thread: the mission does not wait for the browser."""
     console.print(f"Watch it, on this machine: [bold]{live.address}[/]")
     Thread(target=open_page, args=(live.address,), daemon=True).start()
 
 
 def see_out(console: "Console", live: "Live", patient: bool) -> None:
-    """The mission is over: keep the server until the pages have all of it; if nobody is there, wait for somebody."""
+    """Keep the server until all pages have the whole mission, then close it. If patient, wait for a first page."""
     try:
         if live.listening:
             console.print("The page is still getting the mission. Ctrl-C ends this.", style="dim")

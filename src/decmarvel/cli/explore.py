@@ -3,18 +3,16 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from decmarvel.cli.options import (
-    BUDGET_LIMITS_M,
-    MAX_ROBOTS,
     Resolution,
     Spacing,
     Start,
@@ -23,23 +21,21 @@ from decmarvel.cli.options import (
     check_name,
     check_range,
     check_spacing,
-    choose_planner,
     complain,
     make_folder,
     sight_warning,
 )
+from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS, MAX_SEED
+from decmarvel.simulation import roster
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from decmarvel.core.config import Config
+    from decmarvel.recording.format import Recording
     from decmarvel.recording.recorder import Recorder
-    from decmarvel.robot.planners.base import Planner
     from decmarvel.show.live import Live
-    from decmarvel.simulation.fleet import Fleet
-    from decmarvel.simulation.types import State
+    from decmarvel.simulation.flight import Flight, Mission
     from decmarvel.worlds import Building
-    from decmarvel.worlds.world import World
 
 
 def explore(
@@ -56,12 +52,8 @@ def explore(
     robots: Annotated[int, typer.Option(metavar="N", help="How many, 1 to 16.")] = 4,
     budget: Annotated[float, typer.Option(metavar="M", help="Travel budget of each robot, in metres.")] = 720.0,
     planner: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="dec-marvel, nearest, smmr, nbvp, sector, random; shared-greedy needs a radio. (default: dec-marvel)",
-        ),
-    ] = None,
+        str, typer.Option(metavar="NAME", help="How the robots decide: a planner of the list above.")
+    ] = roster.BEST_PLANNER,
     weights: Weights = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Of the mission: bases, first headings, failures.")] = 0,
     out: Annotated[
@@ -85,79 +77,129 @@ def explore(
     Nobody has to look: the mission does not wait.
     """
     with _until_interrupted() as interruption:
-        if map is not None and (map_seed is not None or family is not None):
-            raise complain("--map", "a map file and --map-seed or --family exclude each other; give one")
-        if map is None and (start is not None or resolution is not None):
-            raise complain("--start" if start is not None else "--resolution", "works with --map FILE only; add it")
-        check_range("--map-seed", map_seed or 0, 0, 2**32 - 1)
-        check_range("--robots", robots, 1, MAX_ROBOTS)
-        check_range("--budget", budget, *BUDGET_LIMITS_M, " m")
-        check_range("--seed", seed, 0, 2**32 - 1)
-        check_range("--broken", broken, 0, robots)
+        _check_map_options(map, map_seed, family, start, resolution)
+        _check_team_options(robots, budget, seed, broken)
         if watch and quiet:
             raise complain("--watch", "prints an address, and --quiet nothing; give one")
+        check_name("--planner", planner, roster.PLANNERS)
         spacing_m = check_spacing(spacing)
 
         from rich.console import Console
-        from rich.markup import escape
 
         from decmarvel.cli.browser import invite, see_out
-        from decmarvel.cli.results import FILES, print_summary, write_results
         from decmarvel.core.config import Config
         from decmarvel.core.jax_setup import enable_compilation_cache
-        from decmarvel.show.html import write_page
         from decmarvel.show.live import Live
-        from decmarvel.simulation.fleet import Fleet
-        from decmarvel.simulation.roster import BEST_PLANNER, label
-        from decmarvel.worlds import FAMILIES
-        from decmarvel.worlds.place import place
-        from decmarvel.worlds.reach import visible_share
+        from decmarvel.simulation.flight import Mission
 
         began = time.monotonic()
-        name = planner or BEST_PLANNER
-        pilot = choose_planner(name, weights)
-        if family is not None:
-            check_name("--family", family, FAMILIES)
+        pilot = roster.planner(planner, weights)
         build = builder(map, family or "indoor", "heldout", map_seed or 0, resolution, start)
         config = Config(spacing_m=spacing_m)
         building = build(config.cell_m)
         enable_compilation_cache()
-        world = place(building, config)
-        folder = out or Path("runs") / _run_name(building.name, name, robots, budget, seed, spacing_m, broken)
+        mission = Mission(building, pilot, robots, budget, seed=seed, config=config, broken=broken)
+        folder = out or Path("runs") / _run_name(building.name, planner, robots, budget, seed, spacing_m, broken)
         make_folder("--out", folder)
-
         console = Console(quiet=quiet, highlight=False, soft_wrap=True)
-        warnings = Console(stderr=True, highlight=False, soft_wrap=True)
-        area = f"{building.free.sum() * building.cell_m**2:,.0f} m² of floor"
-        team = f"{robots} robot{'s' * (robots > 1)}, {budget:g} m each, planner {label(name)}"
-        console.print(f"[bold]{escape(building.name)}[/]: {area}; {team}")
-        console.print("Compiling; about 20 s the first time for maps and teams of this size, then a few.", style="dim")
-        share = visible_share(config, world)
-        console.print(f"{share:.1%} of the floor can be seen from the sites that robots can reach.")
-        if warning := sight_warning(build, spacing_m, share):
-            warnings.print(f"[yellow]Warning:[/] {warning}.")
-
-        fleet = Fleet.failing(robots, budget, broken, [seed])
-        mission = Mission(config, building, world, pilot, name, seed, fleet)
+        share = _announce(console, mission, robots, budget, build)
         live = Live() if watch else None
         if live:
             invite(console, live)
-        recorder, state = mission.fly(console, quiet, budget, interruption, live)
-        recording = recorder.recording(complete=recorder.landed or not interruption.signal)
-        story = live.end(recording) if live else None
-        summary = write_results(folder, recording, state, share)
-        if story:
-            write_page([story], folder / "replay.html")
+        flight, recorder = fly_and_show(mission, console, quiet, interruption, live)
+        recording = recorder.recording(complete=flight.landed or not interruption.signal)
+        _write(console, folder, recording, flight, share, live, began)
         if quiet:
             print(folder)
-        else:
-            print_summary(console, summary, time.monotonic() - began)
-            files = ", ".join([*FILES, "replay.html"] if story else FILES)
-            console.print(f"Results in [bold]{escape(str(folder))}[/]: {files}")
     if live:
         see_out(console, live, patient=not interruption.signal)
     if interruption.signal:
         raise typer.Exit(128 + interruption.signal)
+
+
+def _check_map_options(
+    map: Path | None, map_seed: int | None, family: str | None, start: str | None, resolution: float | None
+) -> None:
+    if map is not None and (map_seed is not None or family is not None):
+        raise complain("--map", "a map file and --map-seed or --family exclude each other; give one")
+    if map is None and (start is not None or resolution is not None):
+        raise complain("--start" if start is not None else "--resolution", "works with --map FILE only; add it")
+    check_range("--map-seed", map_seed or 0, 0, MAX_SEED)
+    if family is not None:
+        from decmarvel.worlds import FAMILIES
+
+        check_name("--family", family, FAMILIES)
+
+
+def _check_team_options(robots: int, budget_m: float, seed: int, broken: int) -> None:
+    check_range("--robots", robots, 1, MAX_ROBOTS)
+    check_range("--budget", budget_m, *BUDGET_LIMITS_M, " m")
+    check_range("--seed", seed, 0, MAX_SEED)
+    check_range("--broken", broken, 0, robots)
+
+
+def _announce(
+    console: "Console", mission: "Mission", robots: int, budget_m: float, build: "Callable[[float], Building]"
+) -> float:
+    """Say what is going to be flown, and return how much of the floor can be seen at all."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from decmarvel.worlds.reach import visible_share
+
+    building, config = mission.building, mission.config
+    area = f"{building.free.sum() * building.cell_m**2:,.0f} m² of floor"
+    team = f"{robots} robot{'s' * (robots > 1)}, {budget_m:g} m each, planner {roster.label(mission.planner_name)}"
+    console.print(f"[bold]{escape(building.name)}[/]: {area}; {team}")
+    console.print("Compiling; about 20 s the first time for maps and teams of this size, then a few.", style="dim")
+    share = visible_share(config, mission.world)
+    console.print(f"{share:.1%} of the floor can be seen from the sites that robots can reach.")
+    if warning := sight_warning(build, config.spacing_m, share):
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[yellow]Warning:[/] {warning}.")
+    return share
+
+
+def fly_and_show(
+    mission: "Mission", console: "Console", quiet: bool, interruption: "Interruption", live: "Live | None"
+) -> tuple["Flight", "Recorder"]:
+    """Decision by decision, until everybody is home or somebody presses Ctrl-C."""
+    from decmarvel.cli.display import Display
+    from decmarvel.integrations.api import begin_record
+
+    flight = mission.take_off()
+    recorder = begin_record(flight)
+    with Display(console, int(mission.world.free_count), quiet) as display:
+        while True:
+            if live:
+                live.show(recorder, flight.state)
+            display.show(flight.decisions, flight.moment)
+            if flight.done or interruption.signal:
+                return flight, recorder
+            recorder.add(*flight.step())
+
+
+def _write(
+    console: "Console",
+    folder: Path,
+    recording: "Recording",
+    flight: "Flight",
+    share: float,
+    live: "Live | None",
+    began: float,
+) -> None:
+    """Leave the results in the folder, and say what they are."""
+    from rich.markup import escape
+
+    from decmarvel.cli.results import FILES, print_summary, write_results
+    from decmarvel.show.html import write_page
+
+    story = live.end(recording) if live else None
+    summary = write_results(folder, recording, flight, share)
+    if story:
+        write_page([story], folder / "replay.html")
+    print_summary(console, summary, time.monotonic() - began)
+    files = ", ".join([*FILES, "replay.html"] if story else FILES)
+    console.print(f"Results in [bold]{escape(str(folder))}[/]: {files}")
 
 
 @dataclass
@@ -184,63 +226,6 @@ def _until_interrupted() -> Iterator[Interruption]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@dataclass(frozen=True)
-class Mission:
-    """All that decides how a mission goes."""
-
-    config: "Config"
-    building: "Building"
-    world: "World"
-    planner: "Planner"
-    planner_name: str
-    seed: int
-    fleet: "Fleet"
-
-    def fly(
-        self, console: "Console", quiet: bool, budget_m: float, interruption: Interruption, live: "Live | None" = None
-    ) -> tuple["Recorder", "State"]:
-        """Decision by decision, until everybody is home or somebody presses Ctrl-C."""
-        import equinox as eqx
-        import jax
-
-        from decmarvel.cli.display import Display
-        from decmarvel.core.types import Thought
-        from decmarvel.recording.recorder import Recorder
-        from decmarvel.simulation.mission import Flight, Moment, decide, moment, take_off
-        from decmarvel.simulation.types import Move
-
-        config, planner = self.config, self.planner
-
-        @eqx.filter_jit
-        def begin(planner: Any, key: Any, world: Any, fleet: Any) -> tuple[Flight, Moment]:
-            flight = take_off(config, planner, key, world, fleet)
-            return flight, moment(flight.state)
-
-        @eqx.filter_jit
-        def go_on(planner: Any, flight: Flight) -> tuple[Flight, Move, Thought, Moment]:
-            flight, move, thought = decide(config, planner, flight)
-            return flight, move, thought, moment(flight.state)
-
-        flight, first = begin(planner, jax.random.key(self.seed), self.world, self.fleet)
-        now = jax.device_get(first)
-        about: dict[str, Any] = {"planner": self.planner_name, "seed": self.seed}
-        recorder = Recorder(config, self.building, self.world, self.fleet, **about, first=now)
-        with Display(console, int(self.world.free_count), quiet) as display:
-            if live:
-                live.show(recorder, flight.state)
-            for decision in range(1, config.max_decisions(budget_m) + 1):
-                display.show(decision - 1, now)
-                if interruption.signal or recorder.landed:
-                    break
-                flight, *news = go_on(planner, flight)
-                move, thought, now = jax.device_get(news)
-                recorder.add(move, thought, now)
-                if live:
-                    live.show(recorder, flight.state)
-            display.show(len(recorder.moments) - 1, now)
-        return recorder, flight.state
 
 
 def _run_name(map_id: str, planner: str, robots: int, budget_m: float, seed: int, spacing_m: float, broken: int) -> str:

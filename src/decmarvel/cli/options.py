@@ -1,21 +1,21 @@
 """Options that several commands share, and the complaints about their values."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from inspect import cleandoc
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from decmarvel.core.errors import unknown_name
+from decmarvel.simulation.roster import PLANNERS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from decmarvel.robot.planners.base import Planner
     from decmarvel.worlds import Building
 
-MAX_ROBOTS = 16
-BUDGET_LIMITS_M = (1.0, 20_000.0)
 SPACINGS_M = (4.0, 2.0, 1.0)
 Spacing = Annotated[
     float, typer.Option(metavar="4|2|1", help="Metres between lattice sites: 4 for halls, 2 or 1 for ordinary doors.")
@@ -30,8 +30,14 @@ Resolution = Annotated[
     float | None, typer.Option(metavar="M", help="Metres a pixel of the map file. (default: as noted there)")
 ]
 Weights = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Other weights (.safetensors) for the planner dec-marvel.")
+    Path | None, typer.Option(metavar="FILE", help="Weights (.safetensors) for the planner options or dec-marvel.")
 ]
+
+
+def with_planners(text: str | None) -> str:
+    """The help of a command that flies planners, and what each of them does."""
+    lines = [f"[bold]{name}[/]: {entry.about}" for name, entry in PLANNERS.items()]
+    return "\n".join([cleandoc(text or ""), "", "Planners:", *lines])
 
 
 def complain(option: str, what: str) -> typer.BadParameter:
@@ -51,24 +57,10 @@ def check_spacing(spacing_m: float) -> float:
 
 
 def check_name(option: str, name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    if name not in names:
-        close = get_close_matches(name, names, n=1)
-        meant = f"did you mean '{close[0]}'? " if close else ""
-        raise complain(option, f"there is no '{name}'; {meant}Choose from: {', '.join(names)}")
+    known = list(known)
+    if name not in known:
+        raise complain(option, unknown_name(name, known))
     return name
-
-
-def choose_planner(name: str, weights: Path | None, option: str = "--planner") -> "Planner":
-    """A planner by name; the learned one with weights of one's own, or the package's."""
-    from decmarvel.simulation.roster import LEARNED, PLANNERS
-
-    check_name(option, name, [*PLANNERS, LEARNED])
-    if name != LEARNED:
-        return PLANNERS[name]
-    from decmarvel.robot.policy.planner import LearnedPlanner, load_actor, published
-
-    return LearnedPlanner(load_actor(weights or published("options") or "")[0])
 
 
 def parse_point(option: str, text: str | None) -> tuple[float, float] | None:

@@ -75,12 +75,12 @@ def _print_summary(console: "Console", results: "Results") -> None:
             cells = []
             for condition in (Condition(budget_m, robots) for budget_m in budgets_m):
                 summary = results.summaries.get((planner, condition))
-                best = planner in results.best(condition, "success", True, 1, 100.0)
+                best = planner in results.best(condition, "success")
                 style = "bold green" if best else "dim" if results.communicates[planner] else ""
-                share = (
-                    "–" if summary is None else f"{100 * summary.success.mean:.0f}%  {summary.penalised.mean:4.0f} m"
-                )
-                cells.append(Text(share, style=style))
+                text = "–"
+                if summary is not None:
+                    text = f"{100 * summary['success'].mean:.0f}%  {summary['penalised'].mean:4.0f} m"
+                cells.append(Text(text, style=style))
             table.add_row(Text(team, style="bold"), results.label(planner), *cells)
             team = ""
     if plain:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -13,22 +12,21 @@ from decmarvel import __version__
 from decmarvel.core.files import write_whole
 from decmarvel.recording.format import Recording
 from decmarvel.show.figures import draw_coverage, draw_mission
-from decmarvel.simulation.mission import Outcome, outcome
+from decmarvel.simulation.flight import Flight
+from decmarvel.simulation.mission import Outcome
 from decmarvel.simulation.roster import needs_radio
 from decmarvel.simulation.team_map import merge
-from decmarvel.simulation.types import State
 
 FILES = ("summary.json", "mission.npz", "mission.png", "coverage.png")
 
 
-def write_results(folder: Path, recording: Recording, state: State, visible_share: float) -> dict[str, Any]:
+def write_results(folder: Path, recording: Recording, flight: Flight, visible_share: float) -> dict[str, Any]:
     """The record and the summary first: should the pictures be interrupted, nothing is lost."""
     recording.save(folder / "mission.npz")
-    result = jax.device_get(jax.jit(lambda state: outcome(recording.config, state))(state))
-    summary = _summary(recording, result, visible_share)
+    summary = _summary(recording, flight.outcome(), visible_share)
     text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
     write_whole(folder / "summary.json", lambda file: file.write(text.encode()))
-    draw_mission(recording, np.asarray(merge(state.robots.belief)), folder / "mission.png")
+    draw_mission(recording, np.asarray(merge(flight.state.robots.belief)), folder / "mission.png")
     draw_coverage(recording, folder / "coverage.png")
     return summary
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the process is killed."""
+"""Write files in one step: if the process is killed, the old file stays or the new one is complete."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 @contextmanager
 def put_whole(path: str | Path) -> Iterator[Path]:
-    """A place beside the file to write it to; then it is made sure to be on the disk and put there in one step."""
+    """Yield a temporary path in the same folder; afterwards sync it to the disk and rename it to `path`."""
     path = Path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -22,13 +22,13 @@ def put_whole(path: str | Path) -> Iterator[Path]:
 
 
 def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file through a function that is given it open."""
+    """Write a file in one step; `write` gets it open."""
     with put_whole(path) as beside, beside.open("wb") as file:
         write(file)
 
 
 def clean_up(folder: Path) -> None:
-    """Remove what a process that was killed while writing has left in a folder."""
+    """Remove the temporary files that killed processes have left in a folder."""
     for path in folder.glob(".*.*.*"):
         if path.suffix[1:].isdigit():
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How the process runs, apart from what it computes: JAX's compilation cache, its devices."""
+"""Settings of the process: JAX's compilation cache and its devices. They change no result."""
 
 import contextlib
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 import jax
 
 AXIS = "device"
-"""Of programs that run on several devices."""
+"""Name of the mesh axis of programs that run on several devices."""
 
 
-def compilation_cache_folder() -> Path:
+def _compilation_cache_folder() -> Path:
     """`$DECMARVEL_CACHE`, else `decmarvel/jax` in the user's cache folder."""
     if chosen := os.environ.get("DECMARVEL_CACHE"):
         return Path(chosen)
@@ -23,13 +23,13 @@ def compilation_cache_folder() -> Path:
 
 @cache
 def enable_compilation_cache() -> Path | None:
-    """Keep compiled functions on disk, so that only the first run waits for them.
+    """Keep compiled functions on disk, so that only the first run compiles them.
 
-    Call it before the first compilation: JAX opens its cache once. Returns the folder, or None after one line on stderr
-    when there is none that can be written to; everything still works, and compiles anew in every run.
+    Call it before the first compilation: JAX opens its cache once. Returns the folder. If the folder cannot be written
+    to, it prints one line to stderr and returns None; then every run compiles again.
     """
     try:
-        folder = compilation_cache_folder().absolute()
+        folder = _compilation_cache_folder().absolute()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -43,26 +43,32 @@ def enable_compilation_cache() -> Path | None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # An entry torn by an interrupted or simultaneous run is compiled again: no news to the user.
+    # A damaged entry (of an interrupted or simultaneous run) is compiled again, so the warning helps no user.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache", UserWarning)
     return folder
 
 
+def keep_compiled() -> None:
+    """For programs that import the package: the same, unless they have chosen a compilation cache of their own."""
+    if not jax.config.values["jax_compilation_cache_dir"]:
+        enable_compilation_cache()
+
+
 def usable_cores() -> int:
-    """Cores of this machine that this process may use."""
+    """Number of cores of this machine that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
 def mesh(devices: int) -> jax.sharding.Mesh:
-    """The first devices that JAX knows, in a row."""
+    """A mesh with one axis of the first `devices` devices that JAX knows."""
     return jax.make_mesh((devices,), (AXIS,), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:devices])
 
 
 def use_all_cores() -> None:
-    """Make each core of the CPU a device of its own, unless the environment says how many there shall be.
+    """Make each core of the CPU one JAX device, unless the environment sets the number of devices.
 
-    Call it before JAX has started; later it changes nothing.
+    Call it before JAX starts; later it has no effect.
     """
     asked = "JAX_NUM_CPU_DEVICES" in os.environ
     if not asked and "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):

@@ -145,7 +145,7 @@ class Proposal(eqx.Module):
     """Flat index slot * H + h, or RETURN_HOME."""
 
 
-class Thought(eqx.Module):
+class CandidateProbabilities(eqx.Module):
     """The candidates that a robot found most probable, best first; none by a planner that knows no probabilities."""
 
     choice: Int32[Array, "*batch C"]

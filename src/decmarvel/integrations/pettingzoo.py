@@ -6,7 +6,7 @@
         actions = {a: env.action_space(a).sample(observations[a]["action_mask"]) for a in env.agents}
         observations, rewards, terminations, truncations, infos = env.step(actions)
 
-One mission at a time on NumPy arrays: for thousands at once, `vmap` over `decmarvel.environment` instead.
+One mission at a time on NumPy arrays: for thousands at once, `vmap` over `decmarvel.simulation.environment` instead.
 """
 
 import secrets
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, UInt8
 
+from decmarvel.core.colours import FLOOR, GROUND, UNSEEN, WALL, rgb, robot_colour
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS
 from decmarvel.core.types import FREE, MODE_NAMES, OCCUPIED, RETURNING, Key, LocalView, Proposal, Scalar
@@ -43,10 +44,7 @@ Action: TypeAlias = int | np.integer
 Known: TypeAlias = tuple[Observation, Ways]
 """What the robots know, as arrays with an axis of robots."""
 RewardFn: TypeAlias = Callable[[State, State], Float32[Array, "N"]]
-"""From the states before and after a decision to one reward a robot."""
-
-ROBOT_COLOURS = ((230, 80, 60), (50, 120, 220), (40, 160, 90), (240, 170, 30), (150, 80, 190), (0, 170, 190))
-HIDDEN_WALL, HIDDEN_FREE, KNOWN_WALL, KNOWN_FREE = (70, 70, 75), (120, 120, 125), (20, 20, 25), (245, 245, 240)
+"""Computes one reward a robot from the states before and after a decision."""
 
 
 def coverage_gain(before: State, after: State) -> Float32[Array, "N"]:
@@ -56,7 +54,7 @@ def coverage_gain(before: State, after: State) -> Float32[Array, "N"]:
 
 
 def as_proposal(config: Config, view: LocalView, action: Scalar) -> Proposal:
-    """An action as a planner's answer. Where it cannot be had, the candidate closest to it is the next best."""
+    """An action as a planner's answer. If it is not possible, the closest candidate is the next best."""
     headings = jnp.arange(config.headings_per_node, dtype=jnp.int32)
     sites = jnp.asarray(SLOT_OFFSETS)
     wanted_slot, wanted_heading = action // config.headings_per_node, action % config.headings_per_node
@@ -176,7 +174,7 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Arrays], dict[str, dict[str, Any]]]:
-        """Start a mission. Without a seed, the next one of the series that the last seed began."""
+        """Start a mission. Without a seed, it is the next mission of the series of the last seed."""
         options = options or {}
         world, fleet = self._world, options.get("fleet", self._fleet)
         if "building" in options:
@@ -219,18 +217,18 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
         return answer
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:
-        """What the team knows, seen from above, north up: bases as dark dots, robots in colour."""
+        """The team's map from above, north up, in the colours of all pictures: bases dark, robots bright."""
         if self.render_mode is None:
             return None
         beliefs, free = np.asarray(self._state.robots.belief), np.asarray(self._state.world.free)
-        picture = np.where(free[..., None], HIDDEN_FREE, HIDDEN_WALL).astype(np.uint8)
-        picture[(beliefs == FREE).any(axis=0)] = KNOWN_FREE
-        picture[(beliefs == OCCUPIED).any(axis=0)] = KNOWN_WALL
+        picture = np.where(free[..., None], rgb(UNSEEN), rgb(GROUND)).astype(np.uint8)
+        picture[(beliefs == FREE).any(axis=0)] = rgb(FLOOR)
+        picture[(beliefs == OCCUPIED).any(axis=0)] = rgb(WALL)
         half = max(1, self.config.stride // 5)
         for sites, radius, dark in ((self._state.robots.base, half, 2), (self._state.robots.site, 2 * half, 1)):
             cells = self.config.lattice.cell(np.asarray(sites))
             for number, (y, x) in enumerate(cells):
-                colour = np.array(ROBOT_COLOURS[number % len(ROBOT_COLOURS)]) // dark
+                colour = np.array(rgb(robot_colour(number))) // dark
                 picture[y - radius : y + radius + 1, x - radius : x + radius + 1] = colour
         return np.ascontiguousarray(picture[::-1])
 

@@ -1,11 +1,11 @@
-"""A recorded mission: one compact file, from which later tools show, replay and check it (docs/recording.md)."""
+"""A recorded mission as a class and as a file (docs/recording.md)."""
 
 import dataclasses
 import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -15,28 +15,39 @@ from decmarvel import __version__
 from decmarvel.core.config import Config, Noise
 from decmarvel.core.files import write_whole
 
-FORMAT = "decmarvel-mission"
 VERSION = 2
-"""1 had no thoughts."""
-_DIMENSIONS: dict[str, tuple[type[np.generic], tuple[str | int, ...]]] = {
-    "free": (np.uint8, ("packed",)),
-    "start": (np.int16, (2,)),
-    "base": (np.int16, ("robots", 2)),
-    "site": (np.int16, ("moments", "robots", 2)),
-    "heading": (np.int16, ("moments", "robots")),
-    "mode": (np.uint8, ("moments", "robots")),
-    "budget_mm": (np.int32, ("moments", "robots")),
-    "covered": (np.int32, ("moments",)),
-    "overlap": (np.float32, ("moments",)),
-    "move_mode": (np.uint8, ("decisions", "robots")),
-    "move_heading": (np.int16, ("decisions", "robots")),
-    "move_choice": (np.int16, ("decisions", "robots")),
-    "sightings": (np.int32, ("any", 6)),
-    "thoughts": (np.int16, ("decisions", "robots", "any", 3)),
+"""Version 1 had no candidate probabilities."""
+PROBABILITY_PARTS = 10_000
+"""The file keeps probabilities as integers, in ten-thousandths."""
+
+
+class ArrayLayout(NamedTuple):
+    """Type and shape of an array in the file. The header gives the named sizes; "any" may have every size."""
+
+    dtype: type[np.generic]
+    shape: tuple[str | int, ...]
+
+
+ARRAYS = {
+    "free": ArrayLayout(np.uint8, ("packed",)),
+    "start": ArrayLayout(np.int16, (2,)),
+    "base": ArrayLayout(np.int16, ("robots", 2)),
+    "site": ArrayLayout(np.int16, ("moments", "robots", 2)),
+    "heading": ArrayLayout(np.int16, ("moments", "robots")),
+    "mode": ArrayLayout(np.uint8, ("moments", "robots")),
+    "budget_mm": ArrayLayout(np.int32, ("moments", "robots")),
+    "covered": ArrayLayout(np.int32, ("moments",)),
+    "overlap": ArrayLayout(np.float32, ("moments",)),
+    "move_mode": ArrayLayout(np.uint8, ("decisions", "robots")),
+    "move_heading": ArrayLayout(np.int16, ("decisions", "robots")),
+    "move_choice": ArrayLayout(np.int16, ("decisions", "robots")),
+    "sightings": ArrayLayout(np.int32, ("any", 6)),
+    "thoughts": ArrayLayout(np.int16, ("decisions", "robots", "any", 3)),
 }
-"""Type and shape of every array in the file."""
-PARTS = 10_000
-"""Of a probability."""
+"""The arrays in the file, by name."""
+_FIELDS = {"thoughts": "probabilities"}
+"""Fields of a `Recording` whose array has another name in the file."""
+_FORMAT = "decmarvel-mission"
 _FROM_HEADER = ("config", "planner", "seed", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete")
 
 
@@ -46,7 +57,7 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True)
 class Recording:
-    """A mission as the file has it. T: decisions. N: robots. Row 0 of the arrays with T + 1 rows is the take-off."""
+    """A mission. T: decisions. N: robots. moments: T + 1; row 0 is the take-off, row t the state after decision t."""
 
     config: Config
     planner: str
@@ -57,12 +68,12 @@ class Recording:
     shift: tuple[int, int]
     """(y, x): cell of the recorded grid minus cell of the map."""
     fail_steps: tuple[int | None, ...]
-    """The decision at which each robot breaks down, if it is still in the air; None for never."""
+    """The decision at which each robot breaks down if it still flies; None for never."""
     metres_to_99: float | None
     complete: bool
     """False where the mission was interrupted."""
     version: str
-    """Of the package that wrote the file."""
+    """Version of the package that wrote the file."""
     free: Bool[np.ndarray, "G G"]
     start: Int16[np.ndarray, "2"]
     base: Int16[np.ndarray, "N 2"]
@@ -71,17 +82,17 @@ class Recording:
     mode: UInt8[np.ndarray, "moments N"]
     budget_mm: Int32[np.ndarray, "moments N"]
     covered: Int32[np.ndarray, "moments"]
-    """Free cells that the team knows."""
+    """Number of free cells that the team together knows."""
     overlap: Float32[np.ndarray, "moments"]
-    """Mean instantaneous overlap so far."""
+    """Mean instantaneous overlap up to the moment."""
     move_mode: UInt8[np.ndarray, "T N"]
     move_heading: Int16[np.ndarray, "T N"]
-    """The heading that was wanted; `heading` is what the yaw rate allowed."""
+    """The commanded heading, degrees; `heading` is what the yaw rate allowed."""
     move_choice: Int16[np.ndarray, "T N"]
     sightings: Int32[np.ndarray, "M 6"]
     """Decision (1 for the first), observer, teammate, cell y, cell x, heading."""
-    thoughts: Int16[np.ndarray, "T N C 3"]
-    """Of the most probable candidates, best first: slot * 3 + heading, degrees, probability in ten-thousandths."""
+    probabilities: Int16[np.ndarray, "T N C 3"]
+    """The most probable candidates, best first: slot * 3 + heading, degrees, probability in ten-thousandths."""
 
     @property
     def robots(self) -> int:
@@ -108,9 +119,9 @@ class Recording:
         return inside[..., ::-1] + np.array(self.origin_m)
 
     def save(self, path: str | Path) -> None:
-        """Write the file; whoever reads it meanwhile finds the old one or the new one, never half of it."""
+        """Write the file in one step: a reader finds the old file or the new one, never a part."""
         header = {
-            "format": FORMAT,
+            "format": _FORMAT,
             "format_version": VERSION,
             "package_version": self.version,
             "config": dataclasses.asdict(self.config),
@@ -128,13 +139,14 @@ class Recording:
             "metres_to_99": self.metres_to_99,
             "complete": self.complete,
         }
-        arrays = {name: getattr(self, name) for name in _DIMENSIONS} | {"free": np.packbits(self.free)}
+        arrays = {name: getattr(self, _FIELDS.get(name, name)) for name in ARRAYS}
+        arrays["free"] = np.packbits(self.free)
         text = np.array(json.dumps(header))
         write_whole(path, lambda file: np.savez_compressed(file, header=text, **arrays))
 
 
 def load_recording(path: str | Path) -> Recording:
-    """Read a recorded mission. Whatever is wrong with the file is a `RecordingError` of one line."""
+    """Read a recorded mission. Raises `RecordingError`, one line, if the file cannot be used."""
     path = Path(path)
     if not path.is_file():
         raise RecordingError(f"{path}: there is no such file; record a mission with 'decmarvel explore'")
@@ -142,7 +154,7 @@ def load_recording(path: str | Path) -> Recording:
     content = io.BytesIO(path.read_bytes())
     if content.getvalue().startswith(b"PK"):  # an archive
         try:
-            with ZipFile(content) as archive:  # NumPy does not look at checksums
+            with ZipFile(content) as archive:  # NumPy does not check checksums
                 if (name := archive.testzip()) is not None:
                     raise ValueError(f"{name} is not as it was written")
             content.seek(0)
@@ -155,23 +167,24 @@ def load_recording(path: str | Path) -> Recording:
     sizes = {"robots": robots, "decisions": decisions, "moments": decisions + 1, "packed": -(-cells * cells // 8)}
     if header["format_version"] == 1:
         arrays["thoughts"] = np.zeros((decisions, robots, 0, 3), np.int16)
-    for name, (kind, shape) in _DIMENSIONS.items():
+    for name, (dtype, shape) in ARRAYS.items():
         if name not in arrays:
             raise _damaged(path, f"no array '{name}'")
         array = arrays[name]
         pairs = zip(array.shape, shape, strict=False)
         wanted = tuple(has if size == "any" else sizes.get(str(size), size) for has, size in pairs)
-        if array.dtype != kind or array.ndim != len(shape) or array.shape != wanted:
+        if array.dtype != dtype or array.ndim != len(shape) or array.shape != wanted:
             raise _damaged(path, f"array '{name}' is {array.dtype} {array.shape}")
     free = np.unpackbits(arrays["free"], count=cells * cells).reshape(cells, cells).astype(bool)
-    fields = {name: header[name] for name in _FROM_HEADER} | {name: arrays[name] for name in _DIMENSIONS}
+    fields = {name: header[name] for name in _FROM_HEADER}
+    fields |= {_FIELDS.get(name, name): arrays[name] for name in ARRAYS}
     return Recording(**fields | {"free": free}, version=header["package_version"])
 
 
 def _header(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     try:
         header = json.loads(str(arrays["header"]))
-        if header["format"] != FORMAT:
+        if header["format"] != _FORMAT:
             raise ValueError
         version = int(header["format_version"])
     except (KeyError, ValueError, TypeError):

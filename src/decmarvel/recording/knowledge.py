@@ -1,7 +1,7 @@
-"""A recorded mission told from the inside: what each robot knew, where it could go and what it hoped to see there.
+"""What each robot of a mission knew, and since when: cells, nodes, edges, its way home, the utility of its nodes.
 
-Without noise a robot forgets nothing: cells, nodes and edges that it knows stay known. So a moment for each of them
-says everything, in a fraction of the room that every moment's map would take.
+Without noise a robot forgets nothing: known cells, nodes and edges stay known. So the moment at which each became
+known is the whole history, and takes far less memory than a map for every moment.
 """
 
 from collections.abc import Callable
@@ -21,29 +21,29 @@ from decmarvel.recording.playback import beliefs
 from decmarvel.robot.graph import build
 from decmarvel.robot.sight import empty_sight
 
-NEVER = 65535
-"""The moment of what did not happen."""
-ROOM_CELLS = 4
-"""That are shown around the floor of a building: its walls, and a little ground."""
+NOT_YET = 65535
+"""The moment in since-when arrays of what had not become known by the end."""
+_MARGIN_CELLS = 4
+"""Cells shown around the floor of a building: its walls, and a little ground."""
 
 
 @dataclass(frozen=True)
-class Story:
-    """Moment 0 is take-off, moment t after decision t. N: robots. S: sites a side. Slots: 0 to 11 of the 25."""
+class KnowledgeHistory:
+    """Moment 0 is take-off, moment t is after decision t. N: robots. S: sites a side. slots: 0 to 11 of the 25."""
 
     recording: Recording
     known_at: UInt16[np.ndarray, "N G G"]
-    """Since when each robot has known each cell."""
+    """Since when each robot knows each cell."""
     node_at: UInt16[np.ndarray, "N S S"]
-    """Since when it could go to each site."""
+    """Since when it can go to each site."""
     edge_at: UInt16[np.ndarray, "N slots S S"]
-    """Since when it could go from a site to its neighbour in a slot; the other slots are the same edges, backwards."""
+    """Since when it can go from a site to its neighbour in a slot. The other slots are the same edges, backwards."""
     home_mm: Int32[np.ndarray, "moments N"]
-    """The way home over its own graph."""
+    """The length of the way home over its own graph."""
     utility: Int32[np.ndarray, "changes 4"]
-    """Moment, robot, site (row * S + column), and the frontiers to be seen from there from then on."""
+    """Moment, robot, site (row * S + column), and the number of frontiers visible from there from then on."""
     heard: bool = False
-    """Whether what came by radio is in it, for planners that have one. A recording knows only what robots sensed."""
+    """Whether knowledge that came by radio is included. From a recording it is not: that has only what was sensed."""
 
     @property
     def sites(self) -> int:
@@ -52,49 +52,49 @@ class Story:
     @property
     def merged(self) -> UInt8[np.ndarray, "G G"]:
         """The team's belief at the end."""
-        known = self.known_at.min(axis=0) != NEVER
+        known = self.known_at.min(axis=0) != NOT_YET
         return np.where(known, np.where(self.recording.free, FREE, OCCUPIED), UNKNOWN).astype(np.uint8)
 
     @cached_property
     def window(self) -> tuple[slice, slice]:
-        """Rows and columns of the grid that are worth showing, whatever is known of them by now."""
+        """Rows and columns of the grid that pictures show: the floor and a margin, the same at every moment."""
         rows, columns = (np.flatnonzero(self.recording.free.any(axis=axis)) for axis in (1, 0))
-        first, second = (slice(max(0, int(u[0]) - ROOM_CELLS), int(u[-1]) + 1 + ROOM_CELLS) for u in (rows, columns))
-        return first, second
+        y, x = (slice(max(0, int(u[0]) - _MARGIN_CELLS), int(u[-1]) + 1 + _MARGIN_CELLS) for u in (rows, columns))
+        return y, x
 
 
-class Telling:
-    """A story that still goes on: collects, moment by moment, what is new to everybody."""
+class HistoryBuilder:
+    """Builds a history moment by moment, while a mission flies or is played back."""
 
     def __init__(self, robots: int, size: int, sites: int) -> None:
-        self._known_at = np.full((robots, size, size), NEVER, np.uint16)
-        self._node_at = np.full((robots, sites, sites), NEVER, np.uint16)
-        self._edge_at = np.full((robots, SELF_SLOT, sites, sites), NEVER, np.uint16)
+        self._known_at = np.full((robots, size, size), NOT_YET, np.uint16)
+        self._node_at = np.full((robots, sites, sites), NOT_YET, np.uint16)
+        self._edge_at = np.full((robots, SELF_SLOT, sites, sites), NOT_YET, np.uint16)
         self._home_mm: list[Int32[np.ndarray, "N"]] = []
         self._changes: list[Int32[np.ndarray, "changes 4"]] = []
         self._utility = np.zeros((robots, sites, sites), np.int32)
 
     def add(self, belief: UInt8[Array, "N G G"], graph: Graph, site: Int32[Array, "N 2"]) -> None:
-        """One moment more: everybody's map and graph, and where everybody is."""
+        """Add a moment: all robots' maps, graphs and sites."""
         moment, sites = len(self._home_mm), self._utility.shape[-1]
         belief, edge, home_mm, utility, site = jax.device_get((belief, graph.edge, graph.home_mm, graph.utility, site))
         node = home_mm < FAR_MM
         edge = edge[:, :SELF_SLOT] & node[:, None]
         for since, now in ((self._known_at, belief != UNKNOWN), (self._node_at, node), (self._edge_at, edge)):
-            since[now & (since == NEVER)] = moment
+            since[now & (since == NOT_YET)] = moment
         self._home_mm.append(home_mm[np.arange(len(site)), site[:, 0], site[:, 1]])
         number, row, column = np.nonzero(utility != self._utility)
         changes = [np.full(len(number), moment), number, row * sites + column, utility[number, row, column]]
         self._changes.append(np.stack(changes, axis=1).astype(np.int32))
         self._utility = utility
 
-    def story(self, recording: Recording, first: int = 0, heard: bool = False) -> Story:
-        """The story of a recording that has the moments from `first` to the newest, with what was new in them."""
+    def history(self, recording: Recording, first: int = 0, heard: bool = False) -> KnowledgeHistory:
+        """The history so far; with `first`, only what became known from there on. `recording` has those moments."""
 
         def new(since: np.ndarray) -> np.ndarray:
-            return np.where(since < first, np.uint16(NEVER), since)
+            return np.where(since < first, np.uint16(NOT_YET), since)
 
-        return Story(
+        return KnowledgeHistory(
             recording,
             new(self._known_at),
             new(self._node_at),
@@ -105,20 +105,20 @@ class Telling:
         )
 
 
-def tell(recording: Recording, progress: Callable[[int], None] = lambda moment: None) -> Story:
-    """Work out a story. `progress` hears of every moment."""
+def knowledge_history(recording: Recording, progress: Callable[[int], None] = lambda moment: None) -> KnowledgeHistory:
+    """The history of a recorded mission. `progress` is called after every moment."""
     config, robots, size = recording.config, recording.robots, len(recording.free)
     sites = config.lattice.sites(size)
     base, site = jnp.asarray(recording.base, jnp.int32), jnp.asarray(recording.site, jnp.int32)
     start = jnp.broadcast_to(jnp.asarray(recording.start, jnp.int32), base.shape)
     middle = jnp.concatenate([start[None], (site[:-1] + site[1:]) // 2])
     graph = jax.vmap(lambda _: _unknown_graph(config, sites))(jnp.arange(robots))
-    telling = Telling(robots, size, sites)
+    builder = HistoryBuilder(robots, size, sites)
     for moment, belief in enumerate(beliefs(recording)):
         graph = _graphs(config, belief, base, middle[moment], graph)
-        telling.add(belief, graph, site[moment])
+        builder.add(belief, graph, site[moment])
         progress(moment)
-    return telling.story(recording)
+    return builder.history(recording)
 
 
 def _unknown_graph(config: Config, sites: int) -> Graph:
@@ -130,7 +130,7 @@ def _unknown_graph(config: Config, sites: int) -> Graph:
 def _graphs(
     config: Config, belief: UInt8[Array, "N G G"], base: Int32[Array, "N 2"], middle: Int32[Array, "N 2"], before: Graph
 ) -> Graph:
-    """Everybody's graph, one moment later."""
+    """All robots' graphs at the next moment."""
 
     def one(belief: Array, base: Site, middle: Site, before: Graph) -> Graph:
         return build(config, belief, base, before.sight, middle, before.home_mm)

@@ -1,4 +1,4 @@
-"""What every robot knew at any time of a recorded mission, worked out again from its moves."""
+"""Each robot's belief at every moment of a recorded mission, computed again from the recorded moves."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +16,7 @@ from decmarvel.robot.belief import remember
 
 
 def beliefs(recording: Recording) -> Iterator[UInt8[Array, "N G G"]]:
-    """Each robot's belief after take-off, then after each decision: T + 1 times."""
+    """Yield the beliefs of all robots after take-off and after each decision: T + 1 arrays."""
     config = recording.config
     if not config.noise.off:
         raise RecordingError("this mission had sensor noise, and beliefs are rebuilt only without; record it without")
@@ -32,7 +32,7 @@ def beliefs(recording: Recording) -> Iterator[UInt8[Array, "N G G"]]:
 
 
 def beliefs_after(recording: Recording, decision: int) -> UInt8[Array, "N G G"]:
-    """The beliefs after one decision; 0 is take-off, `recording.decisions` the end."""
+    """The beliefs after one decision; 0 is take-off, `recording.decisions` is the end."""
     if not 0 <= decision <= recording.decisions:
         raise RecordingError(f"there is no decision {decision}; the mission has {recording.decisions}")
     return next(known for t, known in enumerate(beliefs(recording)) if t == decision)
@@ -56,7 +56,7 @@ def _after_move(
     turn: Int32[Array, "N"],
     active: Bool[Array, "N"],
 ) -> UInt8[Array, "N G G"]:
-    unused = jax.random.key(0)  # without noise nothing is drawn
+    unused = jax.random.key(0)  # only noise needs random numbers
 
     def robot(belief: Array, site: Site, target: Site, heading: Scalar, turn: Scalar, active: Array) -> Array:
         def substep(k: Scalar, belief: Array) -> Array:

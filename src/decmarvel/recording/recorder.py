@@ -1,4 +1,4 @@
-"""Collects a mission while it flies."""
+"""Builds a `Recording` while a mission flies."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from jaxtyping import Int16, Int32
 
 from decmarvel import __version__
 from decmarvel.core.config import Config
-from decmarvel.core.types import RETURNING, Thought
-from decmarvel.recording.format import _DIMENSIONS, PARTS, Recording
+from decmarvel.core.types import RETURNING, CandidateProbabilities
+from decmarvel.recording.format import ARRAYS, PROBABILITY_PARTS, Recording
 from decmarvel.simulation.fleet import NEVER, Fleet
 from decmarvel.simulation.mission import Log, Moment
 from decmarvel.simulation.types import Move
@@ -19,7 +19,7 @@ from decmarvel.worlds.world import World
 
 
 class Recorder:
-    """Collects a mission while it flies. Everything it is given comes from the host."""
+    """Collects the moments and moves of one mission, as NumPy arrays, and makes a `Recording` of them."""
 
     def __init__(
         self, config: Config, building: Building, world: World, fleet: Fleet, *, planner: str, seed: int, first: Moment
@@ -40,42 +40,42 @@ class Recorder:
         }
         self.moments = [first]
         self._moves: list[Move] = []
-        self._thoughts: list[Thought] = []
+        self._probabilities: list[CandidateProbabilities] = []
 
-    def add(self, move: Move, thought: Thought, now: Moment) -> None:
-        """One decision: what everybody did, what they thought, and how things are after it."""
+    def add(self, move: Move, probabilities: CandidateProbabilities, now: Moment) -> None:
+        """Add a decision: the moves, the most probable candidates, and the moment after it."""
         self._moves.append(move)
-        self._thoughts.append(thought)
+        self._probabilities.append(probabilities)
         self.moments.append(now)
 
     def add_all(self, log: Log, decisions: int) -> None:
-        """All decisions of a mission that was flown in one go; its take-off is known already."""
+        """Add all decisions of a mission that was flown as one compiled program. The take-off is already there."""
         for t in range(decisions):
-            self.add(_at(log.moves, t), _at(log.thoughts, t), _at(log.moments, t + 1))
+            self.add(_at(log.moves, t), _at(log.probabilities, t), _at(log.moments, t + 1))
 
     @property
     def landed(self) -> bool:
-        """Whether nobody is in the air any more."""
+        """Whether no robot flies any more."""
         return bool((self.moments[-1].mode > RETURNING).all())
 
     def recording(self, complete: bool, first: int = 0) -> Recording:
-        """The mission so far, or of it only the moments from `first` on, with the moves that led to them."""
+        """The mission so far; with `first`, only its moments from there on and the moves that led to them."""
         moments, robots, done = self.moments[first:], len(self.moments[0].mode), max(0, first - 1)
-        moves, thoughts = self._moves[done:], self._thoughts[done:]
+        moves, probabilities = self._moves[done:], self._probabilities[done:]
         success_mm = int(moments[-1].success_mm)
         columns: dict[str, Any] = {
-            name: np.stack([getattr(moment, name) for moment in moments]).astype(_DIMENSIONS[name][0])
+            name: np.stack([getattr(moment, name) for moment in moments]).astype(ARRAYS[name].dtype)
             for name in ("site", "heading", "mode", "budget_mm", "covered", "overlap")
         }
         for name in ("mode", "heading", "choice"):
-            values = np.array([getattr(move, name) for move in moves], _DIMENSIONS[f"move_{name}"][0])
+            values = np.array([getattr(move, name) for move in moves], ARRAYS[f"move_{name}"].dtype)
             columns[f"move_{name}"] = values.reshape(len(moves), robots)
         return Recording(
             **self._fixed,
             **columns,
             sightings=np.concatenate([_sightings(number, moment) for number, moment in enumerate(moments, first)]),
-            thoughts=np.stack([_weighed(thought) for thought in thoughts])
-            if thoughts
+            probabilities=np.stack([_in_parts(each) for each in probabilities])
+            if probabilities
             else np.zeros((0, robots, 0, 3), np.int16),
             metres_to_99=success_mm / 1000 if success_mm >= 0 else None,
             complete=complete,
@@ -97,6 +97,6 @@ def _sightings(decision: int, moment: Moment) -> Int32[np.ndarray, "M 6"]:
     return np.concatenate([when, pairs, cell, heading[:, None]], axis=1).astype(np.int32)
 
 
-def _weighed(thought: Thought) -> Int16[np.ndarray, "N C 3"]:
-    parts = np.round(PARTS * np.asarray(thought.probability))
-    return np.stack([thought.choice, thought.heading, parts], axis=-1).astype(np.int16)
+def _in_parts(probabilities: CandidateProbabilities) -> Int16[np.ndarray, "N C 3"]:
+    parts = np.round(PROBABILITY_PARTS * np.asarray(probabilities.probability))
+    return np.stack([probabilities.choice, probabilities.heading, parts], axis=-1).astype(np.int16)

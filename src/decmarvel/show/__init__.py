@@ -1,1 +1,5 @@
-"""Pictures, films, pages and messages made of recorded missions."""
+"""Pictures, films, HTML pages and ROS messages of missions and maps.
+
+May know: everything about a mission or a map. May import: `recording` and all that it may import.
+Here belongs what people look at. Only the report and the command line may import it.
+"""

@@ -1,4 +1,4 @@
-"""Pictures of missions and maps, made without a display and without global state."""
+"""Figures of missions and maps. They need no display and change no global state of matplotlib."""
 
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,27 @@ from decmarvel.core.config import Config
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS
 from decmarvel.core.types import ABSENT, FAILED, FREE, HOME, OCCUPIED
 from decmarvel.recording.format import Recording
-from decmarvel.show.sheet import FAINT, FLOOR, GROUND, HATCH, INK, MISSED, WALL, Sheet, legend, save, title
+from decmarvel.show.sheet import Sheet
+from decmarvel.show.style import (
+    FAINT,
+    FLOOR,
+    GROUND,
+    HATCH,
+    HIGHLIGHT,
+    INK,
+    MISSED,
+    ROBOTS,
+    WALL,
+    legend,
+    robot_colour,
+    save,
+    title,
+)
 from decmarvel.simulation.roster import label
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import place, placement
 from decmarvel.worlds.reach import reachable_sites, true_edges, visible_cells
 
-ROBOT_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#6F6F2E")
-"""Told apart by colour-blind readers, too. From the ninth robot on they come again, dashed."""
-CROSSING = "#C03D12"
 _BASE: dict[str, Any] = {
     "marker": "o",
     "markersize": 11,
@@ -49,7 +61,7 @@ _FLYING: dict[str, Any] = {
 
 
 def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: str | Path) -> None:
-    """The explored building, everybody's path, and what stayed unknown. `merged` is the team's belief at the end."""
+    """Draw the explored building, all paths, and the floor never seen. `merged`: the team's belief at the end."""
     sheet = mission_sheet(recording, merged)
     figure, axes = sheet.figure()
     paint_mission(axes, sheet, recording, merged)
@@ -75,12 +87,12 @@ def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: s
 
 
 def mission_sheet(recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> Sheet:
-    """What there is to see of a mission: the building, and everything that the team believes."""
+    """The sheet of a mission: it shows the building and all cells that the team knows."""
     return Sheet(recording.config.cell_m, recording.origin_m, recording.shift, (merged != 0) | recording.free)
 
 
 def paint_mission(axes: Axes, sheet: Sheet, recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> None:
-    """The team's map, everybody's path, and where they began and ended."""
+    """Draw the team's map, all paths, and where robots began and ended."""
     sheet.paint(axes, merged == FREE, merged == OCCUPIED, recording.free & (merged != FREE))
     for number in _flown(recording):
         _draw_path(axes, recording, number)
@@ -89,7 +101,7 @@ def paint_mission(axes: Axes, sheet: Sheet, recording: Recording, merged: UInt8[
 
 
 def draw_coverage(recording: Recording, path: str | Path) -> None:
-    """Merged coverage, and each robot's remaining budget, over the largest distance that a robot has travelled."""
+    """Draw merged coverage and each robot's remaining budget over the largest distance travelled by a robot, m."""
     figure = Figure(figsize=(7.2, 5.6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     distance_m = recording.travelled_m.max(axis=1)
@@ -99,12 +111,12 @@ def draw_coverage(recording: Recording, path: str | Path) -> None:
     upper.text(0.006, goal - 1.5, f"{goal}%", color=FAINT, fontsize=9, va="top", transform=upper.get_yaxis_transform())
     if recording.metres_to_99 is not None:
         at_m = recording.metres_to_99
-        upper.plot([at_m], [goal], marker="o", color=CROSSING, markersize=7, zorder=4)
-        upper.plot([at_m, at_m], [0, goal], color=CROSSING, linewidth=1, linestyle=":")
+        upper.plot([at_m], [goal], marker="o", color=HIGHLIGHT, markersize=7, zorder=4)
+        upper.plot([at_m, at_m], [0, goal], color=HIGHLIGHT, linewidth=1, linestyle=":")
         late = at_m > 0.6 * distance_m[-1]
         note = f"{goal}% after {at_m:.0f} m"
         side: dict[str, Any] = {"xytext": (-8 if late else 8, 12), "ha": "right" if late else "left"}
-        upper.annotate(note, (at_m, 0), textcoords="offset points", fontsize=10, color=CROSSING, **side)
+        upper.annotate(note, (at_m, 0), textcoords="offset points", fontsize=10, color=HIGHLIGHT, **side)
     upper.set(ylim=(0, 103), ylabel="merged coverage, %")
     stopped = "" if recording.complete else ", interrupted"
     title(
@@ -132,7 +144,7 @@ def draw_coverage(recording: Recording, path: str | Path) -> None:
 
 
 def draw_map(config: Config, building: Building, path: str | Path, graph: bool = True) -> None:
-    """A building with its start, the sites that robots can reach, and the floor that they cannot see from there."""
+    """Draw a building, its start, the sites that robots can reach, and the floor that cannot be seen from them."""
     world = place(building, config)
     free, seen, reachable = np.asarray(world.free), visible_cells(config, world), reachable_sites(config, world)
     near = ndimage.binary_dilation(free, np.ones((3, 3)), iterations=max(1, round(0.4 / config.cell_m)))
@@ -143,14 +155,12 @@ def draw_map(config: Config, building: Building, path: str | Path, graph: bool =
     handles: list[Any] = []
     if graph:
         _draw_graph(axes, sheet, config, np.asarray(true_edges(config, world)), reachable)
-        handles.append(
-            Line2D([], [], color=ROBOT_COLOURS[0], marker="o", markersize=3, lw=0.6, label="sites and edges")
-        )
+        handles.append(Line2D([], [], color=ROBOTS[0], marker="o", markersize=3, lw=0.6, label="sites and edges"))
     start = _metres(sheet, np.array(building.start) + sheet.shift)
     star: dict[str, Any] = {
         "marker": "*",
         "markersize": 14,
-        "color": CROSSING,
+        "color": HIGHLIGHT,
         "markeredgecolor": "white",
         "ls": "none",
     }
@@ -176,22 +186,20 @@ def _draw_graph(axes: Axes, sheet: Sheet, config: Config, edge: np.ndarray, reac
         begin = np.argwhere(edge[slot] & reachable)
         ends = np.stack([begin, begin + SLOT_OFFSETS[slot]], axis=1)
         segments.append(_metres(sheet, config.lattice.cell(ends)))
-    lines = LineCollection(
-        list(np.concatenate(segments)), colors=ROBOT_COLOURS[0], linewidths=0.35, alpha=0.45, zorder=3
-    )
+    lines = LineCollection(list(np.concatenate(segments)), colors=ROBOTS[0], linewidths=0.35, alpha=0.45, zorder=3)
     axes.add_collection(lines, autolim=False)
     nodes = _metres(sheet, config.lattice.cell(np.argwhere(reachable)))
-    axes.plot(*nodes.T, linestyle="none", marker="o", markersize=2.2, color=ROBOT_COLOURS[0], zorder=4)
+    axes.plot(*nodes.T, linestyle="none", marker="o", markersize=2.2, color=ROBOTS[0], zorder=4)
 
 
 def _draw_path(axes: Axes, recording: Recording, number: int) -> None:
-    """The way over the sites, a little beside them, so that robots on the same edge do not hide each other."""
+    """Draw the path from site to site. Each robot has its own small offset, so that paths do not hide each other."""
     x_m, y_m = _path_m(recording, number).T
     axes.plot(x_m, y_m, **_line(number), alpha=0.9, zorder=3, solid_joinstyle="round")
 
 
 def _draw_marks(axes: Axes, recording: Recording, number: int) -> None:
-    path_m, colour = _path_m(recording, number), ROBOT_COLOURS[number % len(ROBOT_COLOURS)]
+    path_m, colour = _path_m(recording, number), robot_colour(number)
     sharing = int((recording.base[:number] == recording.base[number]).all(axis=1).sum())
     base_m = (
         recording.to_map_m(recording.site_cells(recording.base[number])) + 0.4 * sharing * recording.config.spacing_m
@@ -217,9 +225,9 @@ def _path_key(recording: Recording, number: int) -> Line2D:
 
 
 def _line(number: int) -> dict[str, Any]:
-    count = len(ROBOT_COLOURS)
+    count = len(ROBOTS)
     return {
-        "color": ROBOT_COLOURS[number % count],
+        "color": robot_colour(number),
         "linewidth": 1.7,
         "linestyle": "-" if number < count else (0, (3, 1.2)),
     }
@@ -239,7 +247,7 @@ def _metres(sheet: Sheet, cell: np.ndarray) -> np.ndarray:
 
 
 def _percent(share: float | np.floating) -> str:
-    """One decimal; never 100% of something that is not whole, nor 0% of something that is there."""
+    """With one decimal. Only 1 is written as 100%; a small share that is not 0 is "<0.1%"."""
     tenths = 1000 * float(share)
     if 0 < tenths < 1:
         return "<0.1%"

@@ -1,4 +1,4 @@
-"""A mission as moving pictures: an MP4 for talks, a GIF for pages that play nothing else."""
+"""Films of a mission: an MP4, or a GIF for pages that play no other films."""
 
 import math
 import subprocess
@@ -14,21 +14,19 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 from decmarvel.core.files import put_whole
 from decmarvel.core.types import ABSENT, FAILED, RETURNING
 from decmarvel.recording.format import Recording
-from decmarvel.recording.knowledge import Story
-from decmarvel.show.figures import CROSSING, ROBOT_COLOURS
-from decmarvel.show.sheet import FAINT, FLOOR, GROUND, INK, WALL
+from decmarvel.recording.knowledge import KnowledgeHistory
+from decmarvel.show.style import FAINT, FLOOR, GROUND, HIGHLIGHT, INK, UNSEEN, WALL, robot_colour
 from decmarvel.simulation.roster import label
 
-UNSEEN = "#D9DCE1"
-FRAMES_A_SECOND = {".mp4": 24, ".gif": 10}
-DECISIONS_A_SECOND = {".mp4": 8, ".gif": 16}
-"""A GIF goes round and round on a page: it had better be short."""
-HELD_S = 2.0
-"""So long the last picture stays."""
+_FRAMES_A_SECOND = {".mp4": 24, ".gif": 10}
+_DECISIONS_A_SECOND = {".mp4": 8, ".gif": 16}
+"""A GIF repeats without end, so it plays faster and is shorter."""
+_HELD_S = 2.0
+"""Seconds for which the last picture is shown."""
 _SIDES = {".mp4": 1000, ".gif": 720}
-"""Of the map, in pixels."""
-FINE = 2
-"""Pictures are drawn so many times larger, and made smaller, which smooths their lines."""
+"""Pixels of the longer side of the map, at most."""
+ZOOM = 2
+"""Pictures are drawn larger by this factor and then reduced, which smooths their lines."""
 _GIF_COLOURS = 128
 
 
@@ -36,8 +34,10 @@ class FilmError(ValueError):
     """A film that cannot be made. The message is one line that names the fix."""
 
 
-def view(recording: Recording, cell: Float[np.ndarray, "2"], heading: float) -> Float[np.ndarray, "corners 2"]:
-    """Outline of what a camera has in view, up to the walls, in cells; it begins with the camera."""
+def camera_outline(
+    recording: Recording, cell: Float[np.ndarray, "2"], heading: float
+) -> Float[np.ndarray, "corners 2"]:
+    """Outline of what a camera sees, up to the walls, in cells. The first corner is the camera."""
     config, free = recording.config, recording.free
     angles = np.radians(heading + np.linspace(-config.fov_deg / 2, config.fov_deg / 2, 61))
     lengths = np.arange(0, config.sensor_radius_cells, 0.5)
@@ -48,21 +48,21 @@ def view(recording: Recording, cell: Float[np.ndarray, "2"], heading: float) -> 
     return np.concatenate([cell[None], rays[np.arange(len(rays)), reach]])
 
 
-class Artist:
-    """Draws a mission at any time, as the replay page does: the team's map, trails, cameras, sightings."""
+class FramePainter:
+    """Draws a mission at any time, as the HTML page does: the team's map, trails, cameras, sightings."""
 
-    def __init__(self, story: Story, side: int) -> None:
-        self.story, recording = story, story.recording
-        self.known_at = story.known_at.min(axis=0)
-        self.window = story.window
+    def __init__(self, history: KnowledgeHistory, side: int) -> None:
+        self.history, recording = history, history.recording
+        self.known_at = history.known_at.min(axis=0)
+        self.window = history.window
         height, width = recording.free[self.window].shape
         scale, caption = max(1, side // max(height, width)), max(26, side // 20)
         self.size = tuple(length + length % 2 for length in (width * scale, height * scale + caption))
-        """Width and height; even, as codecs want them."""
-        self.height, self.scale, self.caption = height, FINE * scale, FINE * caption
-        self.thick = max(2 * FINE, self.scale)
+        """Width and height in pixels. Both are even, because video codecs need that."""
+        self.height, self.scale, self.caption = height, ZOOM * scale, ZOOM * caption
+        self.thick = max(2 * ZOOM, self.scale)
         self.robots = [number for number in range(recording.robots) if recording.mode[0, number] != ABSENT]
-        self.colours = [ImageColor.getrgb(ROBOT_COLOURS[n % len(ROBOT_COLOURS)]) for n in range(recording.robots)]
+        self.colours = [ImageColor.getrgb(robot_colour(n)) for n in range(recording.robots)]
 
     @cached_property
     def fonts(self) -> tuple[ImageFont.FreeTypeFont, ImageFont.FreeTypeFont]:
@@ -79,7 +79,7 @@ class Artist:
 
     def pose(self, time: int | float, robot: int) -> tuple[Float[np.ndarray, "2"], float]:
         """Cell and heading between two moments."""
-        recording = self.story.recording
+        recording = self.history.recording
         before = min(int(time), recording.decisions)
         after, share = min(before + 1, recording.decisions), time - before
         here, there = recording.site_cells(recording.site[[before, after], robot]).astype(float)
@@ -89,8 +89,8 @@ class Artist:
 
     def draw(self, time: int | float) -> Image.Image:
         """The mission at a moment, or between two."""
-        moment, recording = min(int(time), self.story.recording.decisions), self.story.recording
-        picture = Image.new("RGB", (FINE * self.size[0], FINE * self.size[1]), GROUND)
+        moment, recording = min(int(time), self.history.recording.decisions), self.history.recording
+        picture = Image.new("RGB", (ZOOM * self.size[0], ZOOM * self.size[1]), GROUND)
         picture.paste(self._map(moment), (0, self.caption))
         pen = ImageDraw.Draw(picture, "RGBA")
         for robot in self.robots:
@@ -104,43 +104,43 @@ class Artist:
         for robot in self.robots:
             self._robot(pen, time, robot, int(recording.mode[moment, robot]))
         self._caption(pen, moment)
-        return picture.reduce(FINE)
+        return picture.reduce(ZOOM)
 
     def _map(self, moment: int) -> Image.Image:
-        free, known = self.story.recording.free[self.window], self.known_at[self.window] <= moment
+        free, known = self.history.recording.free[self.window], self.known_at[self.window] <= moment
         kind = np.select([known & free, known & ~free, free], [1, 2, 3], 0)
         palette = np.array([ImageColor.getrgb(colour) for colour in (GROUND, FLOOR, WALL, UNSEEN)], np.uint8)
         cells = Image.fromarray(palette[kind][::-1])
         return cells.resize((cells.width * self.scale, cells.height * self.scale), Image.Resampling.NEAREST)
 
     def _trail(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int) -> None:
-        recording = self.story.recording
+        recording = self.history.recording
         cells = recording.site_cells(recording.site[: int(time) + 1, robot]).astype(float)
         away = 0.25 * recording.config.stride * ((robot + 0.5) / recording.robots - 0.5)
-        beside = np.array([-away, away])  # so that robots on the same edge do not hide each other
+        beside = np.array([-away, away])  # so that paths do not hide each other
         path = self.points(np.concatenate([cells, self.pose(time, robot)[0][None]]) + beside)
         pen.line([tuple(point) for point in path], fill=(*self.colours[robot], 190), width=self.thick, joint="curve")
 
     def _base(self, pen: ImageDraw.ImageDraw, robot: int) -> None:
-        recording, side = self.story.recording, 0.24 * self.caption
+        recording, side = self.history.recording, 0.24 * self.caption
         x, y = self.points(recording.site_cells(recording.base[robot]).astype(float))
         square = (x - side, y - side, x + side, y + side)
-        pen.rectangle(square, fill=FLOOR, outline=self.colours[robot], width=2 * FINE)
+        pen.rectangle(square, fill=FLOOR, outline=self.colours[robot], width=2 * ZOOM)
 
     def _camera(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int) -> None:
-        edge = self.points(view(self.story.recording, *self.pose(time, robot)))
+        edge = self.points(camera_outline(self.history.recording, *self.pose(time, robot)))
         pen.polygon(
             [tuple(point) for point in edge], fill=(*self.colours[robot], 60), outline=(*self.colours[robot], 150)
         )
 
     def _sightings(self, pen: ImageDraw.ImageDraw, time: int | float) -> None:
-        for decision, observer, teammate, *cell, _ in self.story.recording.sightings.tolist():
+        for decision, observer, teammate, *cell, _ in self.history.recording.sightings.tolist():
             if decision == math.ceil(time):
                 ends = self.points(np.stack([self.pose(time, observer)[0], np.array(cell, float)]))
                 pen.line(
                     [tuple(end) for end in ends],
                     fill=(*self.colours[teammate], 220),
-                    width=max(2 * FINE, self.scale // 2),
+                    width=max(2 * ZOOM, self.scale // 2),
                 )
 
     def _robot(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int, mode: int) -> None:
@@ -151,83 +151,86 @@ class Artist:
                     for far, side in ((1.7 * radius, 0.0), (radius, 0.6), (radius, -0.6))]  # fmt: skip
             pen.polygon(nose, fill=self.colours[robot])
         pen.ellipse(
-            (x - radius, y - radius, x + radius, y + radius), fill=self.colours[robot], outline="white", width=2 * FINE
+            (x - radius, y - radius, x + radius, y + radius),
+            fill=self.colours[robot],
+            outline="white",
+            width=2 * ZOOM,
         )
         pen.text((x, y), str(robot + 1), fill="white", font=self.fonts[1], anchor="mm")
         if mode == FAILED:
             for sign in (1, -1):
-                pen.line((x - radius, y - sign * radius, x + radius, y + sign * radius), fill=INK, width=3 * FINE)
+                pen.line((x - radius, y - sign * radius, x + radius, y + sign * radius), fill=INK, width=3 * ZOOM)
 
     def _caption(self, pen: ImageDraw.ImageDraw, moment: int) -> None:
-        recording, middle = self.story.recording, self.caption / 2
+        recording, middle = self.history.recording, self.caption / 2
         metres = float(recording.travelled_m[moment].max())
         reached = recording.metres_to_99 is not None and metres >= recording.metres_to_99
         words = f"{100 * recording.coverage[moment]:.1f}% explored, {metres:.0f} m"
-        right, room = FINE * self.size[0], FINE * 8
+        right, room = ZOOM * self.size[0], ZOOM * 8
         team = f"{len(self.robots)} robot{'s' * (len(self.robots) > 1)}, {label(recording.planner)}"
         pen.rectangle((0, 0, right, self.caption), fill="white")
-        pen.text((room, middle), words, fill=CROSSING if reached else INK, font=self.fonts[0], anchor="lm")
+        pen.text((room, middle), words, fill=HIGHLIGHT if reached else INK, font=self.fonts[0], anchor="lm")
         pen.text((right - room, middle), team, fill=FAINT, font=self.fonts[0], anchor="rm")
 
 
-def frames(story: Story, kind: str) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
-    """All pictures of a film, the last one for a while."""
-    artist, rate = Artist(story, _SIDES[kind]), FRAMES_A_SECOND[kind]
-    last = story.recording.decisions
-    for number in range(_moving(story, kind)):
-        yield np.asarray(artist.draw(min(last, number * DECISIONS_A_SECOND[kind] / rate)))
-    end = np.asarray(artist.draw(last))
-    for _ in range(round(HELD_S * rate)):
+def frames(history: KnowledgeHistory, kind: str) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
+    """Yield all pictures of a film; the last one is repeated."""
+    painter, rate = FramePainter(history, _SIDES[kind]), _FRAMES_A_SECOND[kind]
+    last = history.recording.decisions
+    for number in range(_moving(history, kind)):
+        yield np.asarray(painter.draw(min(last, number * _DECISIONS_A_SECOND[kind] / rate)))
+    end = np.asarray(painter.draw(last))
+    for _ in range(round(_HELD_S * rate)):
         yield end
 
 
-def _moving(story: Story, kind: str) -> int:
-    return story.recording.decisions * FRAMES_A_SECOND[kind] // DECISIONS_A_SECOND[kind] + 1
+def _moving(history: KnowledgeHistory, kind: str) -> int:
+    return history.recording.decisions * _FRAMES_A_SECOND[kind] // _DECISIONS_A_SECOND[kind] + 1
 
 
-def count_frames(story: Story, path: Path) -> int:
+def count_frames(history: KnowledgeHistory, path: Path) -> int:
     kind = film_kind(path)
-    return _moving(story, kind) + round(HELD_S * FRAMES_A_SECOND[kind])
+    return _moving(history, kind) + round(_HELD_S * _FRAMES_A_SECOND[kind])
 
 
 def film_kind(path: Path) -> str:
     kind = path.suffix.lower()
-    if kind not in FRAMES_A_SECOND:
+    if kind not in _FRAMES_A_SECOND:
         raise FilmError(f"{path}: films are .mp4 or .gif; name the file so")
     return kind
 
 
-def write_film(story: Story, path: Path, progress: Callable[[], None] = lambda: None) -> None:
-    """An MP4 or a GIF, by the name of the file. `progress` hears of every picture."""
+def write_film(history: KnowledgeHistory, path: Path, progress: Callable[[], None] = lambda: None) -> None:
+    """Write an MP4 or a GIF, by the suffix of the file. `progress` is called after every picture."""
     write = _write_mp4 if film_kind(path) == ".mp4" else _write_gif
     with put_whole(path) as beside:
-        write(story, beside, progress)
+        write(history, beside, progress)
 
 
-def _write_gif(story: Story, path: Path, progress: Callable[[], None]) -> None:
-    midway = Artist(story, _SIDES[".gif"]).draw(story.recording.decisions / 2)
-    colours = midway.quantize(_GIF_COLOURS, method=Image.Quantize.MEDIANCUT)  # the same for all: nothing flickers
+def _write_gif(history: KnowledgeHistory, path: Path, progress: Callable[[], None]) -> None:
+    midway = FramePainter(history, _SIDES[".gif"]).draw(history.recording.decisions / 2)
+    colours = midway.quantize(_GIF_COLOURS, method=Image.Quantize.MEDIANCUT)  # shared, so that no picture flickers
     pictures = []
-    for frame in frames(story, ".gif"):
+    for frame in frames(history, ".gif"):
         pictures.append(Image.fromarray(frame).quantize(palette=colours, dither=Image.Dither.NONE))
         progress()
-    pause_ms = 1000 // FRAMES_A_SECOND[".gif"]
+    pause_ms = 1000 // _FRAMES_A_SECOND[".gif"]
     pictures[0].save(path, format="GIF", save_all=True, append_images=pictures[1:], duration=pause_ms, loop=0)
 
 
-def _write_mp4(story: Story, path: Path, progress: Callable[[], None]) -> None:
+def _write_mp4(history: KnowledgeHistory, path: Path, progress: Callable[[], None]) -> None:
     try:
         import imageio_ffmpeg
     except ImportError:
         raise FilmError("films in MP4 need ffmpeg; pip install decmarvel[film], or make a .gif") from None
-    width, height = Artist(story, _SIDES[".mp4"]).size
-    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(FRAMES_A_SECOND[".mp4"])]
+    width, height = FramePainter(history, _SIDES[".mp4"]).size
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(_FRAMES_A_SECOND[".mp4"])]
     film = ["-c:v", "libx264", "-crf", "23", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4"]
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *raw, "-i", "-", *film, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as ffmpeg:
         assert ffmpeg.stdin is not None
-        for frame in frames(story, ".mp4"):
+        for frame in frames(history, ".mp4"):
             ffmpeg.stdin.write(frame.tobytes())
             progress()
     if ffmpeg.returncode:
-        raise FilmError(f"ffmpeg gave up ({ffmpeg.returncode}); make a .gif, or see what it says above")
+        raise FilmError(f"ffmpeg failed ({ffmpeg.returncode}); make a .gif, or see what it says above")

@@ -1,11 +1,11 @@
-"""The page to watch missions on. As a file it is self-contained: no network, no server, opens from disk.
+"""The HTML page that shows missions. As a file it is self-contained: no network, no server, opens from disk.
 
-A mission in the air is told to the page in pieces (live.py): the take-off is in it, and each moment is news of the
-same kind.
+The page of a mission that still flies (live.py) begins with the take-off. Each later moment reaches it as an update.
 """
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from html import escape
@@ -16,55 +16,57 @@ import numpy as np
 
 from decmarvel.core.files import write_whole
 from decmarvel.core.lattice import SLOT_OFFSETS
-from decmarvel.core.types import MODE_NAMES
-from decmarvel.recording.knowledge import NEVER, Story
+from decmarvel.core.types import ABSENT, MODE_NAMES
+from decmarvel.recording.format import Recording
+from decmarvel.recording.knowledge import NOT_YET, KnowledgeHistory
+from decmarvel.show import style
 from decmarvel.simulation.roster import label, needs_radio
 
-VIEWER = Path(__file__).parent / "viewer"
-SINCE = ("known_at", "node_at", "edge_at")
-"""Arrays that say since when something is known; news of them are places. The others grow, a row or more a moment."""
-FIXED = ("free", "base")
-"""Arrays that are there from the beginning."""
+_VIEWER = Path(__file__).parent / "viewer"
+_SCRIPTS = ("mission.js", "map.js", "charts.js", "controls.js")
+"""The scripts of the page, in the order in which they are written into it."""
+_SINCE = ("known_at", "node_at", "edge_at")
+"""Arrays that say since when something is known. An update has the places that became known; the other arrays of an
+update have rows to be added."""
+_FIXED = ("free", "base")
+"""Arrays that never change; updates leave them out."""
+_RECORDED = (
+    "base", "site", "heading", "mode", "budget_mm", "covered",
+    "overlap", "move_mode", "move_choice", "sightings", "probabilities",
+)  # fmt: skip
+"""Arrays that the page gets from the recording as they are."""
 
 
-def write_page(stories: Sequence[Story], path: str | Path) -> None:
-    """Missions of the same map, side by side and in step; usually one."""
-    text = compose(stories).encode()
+def write_page(histories: Sequence[KnowledgeHistory], path: str | Path) -> None:
+    """Write the page of one mission, or of several missions of one map, which it shows side by side."""
+    text = page_text(histories).encode()
     write_whole(path, lambda file: file.write(text))
 
 
-def compose(stories: Sequence[Story], more: str = "") -> str:
-    """The text of a page. It asks for what comes after its stories at the address `more`, if there is one."""
-    headline = " and ".join(describe(story) for story in stories)
-    address = f' data-more="{escape(more)}"' if more else ""
+def page_text(histories: Sequence[KnowledgeHistory], updates: str = "") -> str:
+    """The text of the page. `updates` is the address at which it asks for later moments, if there are any."""
+    headline = " and ".join(_team(history.recording) for history in histories)
+    address = f' data-updates="{escape(updates)}"' if updates else ""
     begin = f'<script type="application/octet-stream" class="mission"{address}>'
     parts = {
-        "{{title}}": escape(f"{headline} · {stories[0].recording.map_id}"),
-        "{{style}}": (VIEWER / "page.css").read_text(),
-        "{{script}}": (VIEWER / "page.js").read_text(),
-        "{{missions}}": "\n".join(f"{begin}{pack(*contents(story))}</script>" for story in stories),
+        "title": escape(f"{headline} · {histories[0].recording.map_id}"),
+        "colours": _colours(),
+        "style": (_VIEWER / "page.css").read_text(),
+        "script": "\n".join((_VIEWER / name).read_text() for name in _SCRIPTS),
+        "missions": "\n".join(f"{begin}{pack(*page_data(history))}</script>" for history in histories),
     }
-    page = (VIEWER / "page.html").read_text()
-    for place, text in parts.items():
-        page = page.replace(place, text)
-    return page
+    return re.sub(r"{{(\w+)}}", lambda place: parts[place[1]], (_VIEWER / "page.html").read_text())
 
 
-def describe(story: Story) -> str:
-    robots = int((story.recording.mode[0] != MODE_NAMES.index("absent")).sum())
-    return f"{robots} robot{'s' * (robots > 1)}, {label(story.recording.planner)}"
-
-
-def contents(story: Story) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the page is told of a mission: a few facts, and arrays."""
-    recording = story.recording
+def page_data(history: KnowledgeHistory) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Facts and arrays of a mission, as the page gets them."""
+    recording, window = history.recording, history.window
     config = recording.config
-    window = story.window
     facts = {
         "map": recording.map_id,
         "planner": label(recording.planner),
         "radio": needs_radio(recording.planner),
-        "heard": story.heard and needs_radio(recording.planner),
+        "heard": history.heard and needs_radio(recording.planner),
         "seed": recording.seed,
         "complete": recording.complete,
         "metres_to_99": recording.metres_to_99,
@@ -74,37 +76,36 @@ def contents(story: Story) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "corner": [window[0].start, window[1].start],
         "fov_deg": config.fov_deg,
         "range_cells": config.sensor_radius_cells,
-        "margin_m": config.safety_margin_m,
-        "history": config.history,
+        "remembered_decisions": config.history,
         "success_percent": config.success_percent,
         "floor_cells": int(recording.free.sum()),
-        "modes": list(MODE_NAMES),
         "slots": SLOT_OFFSETS.tolist(),
+        "modes": list(MODE_NAMES),
+        "robot_colours": list(style.ROBOTS),
     }
     arrays = {
         "free": recording.free[window].astype(np.uint8),
-        "known_at": story.known_at[(slice(None), *window)],
-        "node_at": story.node_at,
-        "edge_at": story.edge_at,
-        "utility": story.utility,
-        "home_mm": story.home_mm,
-        **{name: getattr(recording, name) for name in ("base", "site", "heading", "mode", "budget_mm", "covered")},
-        **{name: getattr(recording, name) for name in ("overlap", "move_mode", "move_choice", "sightings", "thoughts")},
+        "known_at": history.known_at[(slice(None), *window)],
+        "node_at": history.node_at,
+        "edge_at": history.edge_at,
+        "utility": history.utility,
+        "home_mm": history.home_mm,
+        **{name: getattr(recording, name) for name in _RECORDED},
     }
     return facts, arrays
 
 
-def news(story: Story) -> str:
-    """The story of one moment, for a page that knows all before it."""
-    facts, arrays = contents(story)
-    for name in SINCE:
-        arrays[name] = np.flatnonzero(arrays[name] != NEVER).astype(np.int32)
+def page_update(history: KnowledgeHistory) -> str:
+    """A history of one moment, packed for a page that has all moments before it."""
+    facts, arrays = page_data(history)
+    for name in _SINCE:
+        arrays[name] = np.flatnonzero(arrays[name] != NOT_YET).astype(np.int32)
     changed = {name: facts[name] for name in ("complete", "metres_to_99")}
-    return pack(changed, {name: array for name, array in arrays.items() if name not in FIXED})
+    return pack(changed, {name: array for name, array in arrays.items() if name not in _FIXED})
 
 
 def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    """Facts and arrays as text: a length, JSON with the place of every array, and their bytes, deflated."""
+    """Facts and arrays as base64 text. Deflated inside: a length, JSON with the place of every array, their bytes."""
     places, body = {}, bytearray()
     for name, array in arrays.items():
         body.extend(b"\0" * (-len(body) % 8))
@@ -113,3 +114,17 @@ def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     head = json.dumps(facts | {"arrays": places}).encode()
     head += b" " * (-(len(head) + 4) % 8)
     return base64.b64encode(zlib.compress(len(head).to_bytes(4, "little") + head + bytes(body), 9)).decode()
+
+
+def _team(recording: Recording) -> str:
+    robots = int((recording.mode[0] != ABSENT).sum())
+    return f"{robots} robot{'s' * (robots > 1)}, {label(recording.planner)}"
+
+
+def _colours() -> str:
+    """The style sheet that gives the page its colours."""
+    rules = ((":root", style.PAGE_LIGHT), (":root.dark", style.PAGE_DARK))
+    return "\n".join(
+        f"{selector} {{ {' '.join(f'--{name}: {colour};' for name, colour in colours.items())} }}"
+        for selector, colours in rules
+    )

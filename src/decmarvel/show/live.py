@@ -1,7 +1,7 @@
-"""A mission to watch while it flies: a small server for this machine alone, which tells its page every new moment.
+"""A server for the page of a mission that still flies. It accepts connections from this machine only.
 
-All that was told is kept, so that a page which comes late or is loaded again gets everything. Every page has a thread
-of its own: a slow one makes nobody wait but itself.
+The server keeps all updates, so a page that is opened late or loaded again gets the whole mission. Each page has its
+own thread: a slow page delays neither the mission nor another page.
 """
 
 import hashlib
@@ -18,67 +18,67 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from decmarvel.recording.format import Recording
-from decmarvel.recording.knowledge import Story, Telling
+from decmarvel.recording.knowledge import HistoryBuilder, KnowledgeHistory
 from decmarvel.recording.recorder import Recorder
-from decmarvel.show.html import compose, news, pack
+from decmarvel.show.html import pack, page_text, page_update
 from decmarvel.simulation.types import State
 
-HERE = "127.0.0.1"
-EVENTS = "events"
-LOOK_EVERY_S = 1.0
-"""How often a thread without news looks whether its page is still there."""
-STUCK_S = 60
-"""A page that takes nothing for so long is given up. It may come back, and go on where it was."""
-NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_HOST = "127.0.0.1"
+_EVENTS = "events"
+_CHECK_EVERY_S = 1.0
+"""A thread without an update to send checks this often whether its page is still connected."""
+_TIMEOUT_S = 60
+"""A page that reads nothing for this time is disconnected. It may connect again, and goes on where it was."""
+_REFUSE_ALL = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 class Live:
-    """One mission and the pages that show it. Whoever knows the address can read, and nobody can write."""
+    """One mission and the pages that show it. Everyone who knows the address can read; nobody can write."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._page = b""
         self._events: list[bytes] = []
         self._over = False
-        self._telling: Telling
+        self._builder: HistoryBuilder
         self.listening = 0
-        """Pages that are waiting for more."""
+        """Number of connected pages that do not have the whole mission yet."""
         self.served = 0
-        """Pages that have got everything."""
-        self.policy = NOTHING
+        """Number of pages that got the whole mission."""
+        self.policy = _REFUSE_ALL
         self.path = f"/{secrets.token_urlsafe(32)}/"
-        self._server = _Server((HERE, 0), partial(_Handler, self))
-        self.hosts = {f"{name}:{self._server.server_port}" for name in (HERE, "localhost")}
-        self.address = f"http://{HERE}:{self._server.server_port}{self.path}"
+        self._server = _Server((_HOST, 0), partial(_Handler, self))
+        self.hosts = {f"{name}:{self._server.server_port}" for name in (_HOST, "localhost")}
+        self.address = f"http://{_HOST}:{self._server.server_port}{self.path}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    # For the mission: nothing here waits for a page.
+    # Called by the mission; nothing here waits for a page.
 
     def show(self, recorder: Recorder, state: State) -> None:
-        """The newest moment. The first is the take-off, with which the page begins."""
+        """Send the newest moment. The page itself has the first one, the take-off."""
         robots, moment = state.robots, len(recorder.moments) - 1
         if moment == 0:
             (team, size, _), sites = robots.belief.shape, robots.visits.shape[-1]
-            self._telling = Telling(team, size, sites)
-        self._telling.add(robots.belief, robots.graph, robots.site)
-        story = self._telling.story(recorder.recording(complete=False, first=moment), moment, heard=True)
+            self._builder = HistoryBuilder(team, size, sites)
+        self._builder.add(robots.belief, robots.graph, robots.site)
+        history = self._builder.history(recorder.recording(complete=False, first=moment), moment, heard=True)
         if moment == 0:
-            self._begin(compose([story], more=EVENTS))
+            self._begin(page_text([history], updates=_EVENTS))
         else:
-            self._add("message", news(story))
+            self._add("message", page_update(history))
 
-    def end(self, recording: Recording) -> Story:
-        """The mission is over. Returns all that the pages were told."""
+    def end(self, recording: Recording) -> KnowledgeHistory:
+        """Tell the pages that the mission is over. Returns the whole history, as the pages have it."""
         facts = {"complete": recording.complete, "metres_to_99": recording.metres_to_99}
         self._add("over", pack(facts, {}))
-        return self._telling.story(recording, heard=True)
+        return self._builder.history(recording, heard=True)
 
     def _begin(self, page: str) -> None:
         script = page.rpartition("<script>")[2].partition("</script>")[0]
         digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
         own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'"
         with self._changed:
-            self.policy = f"{NOTHING}; {own}"
+            self.policy = f"{_REFUSE_ALL}; {own}"
             self._page = page.encode()
             self._changed.notify_all()
 
@@ -88,10 +88,10 @@ class Live:
             self._over = kind == "over"
             self._changed.notify_all()
 
-    # After the mission.
+    # Called after the mission.
 
     def wait(self, patience_s: float) -> bool:
-        """Until a page has got everything, and none is left that has not; if there is none, only for so long."""
+        """Wait until one page, and every connected page, has the whole mission. Without a page, wait `patience_s`."""
         with self._changed:
             while self.listening or not self.served:
                 if not self._changed.wait(None if self.listening else patience_s):
@@ -102,28 +102,28 @@ class Live:
         self._server.shutdown()
         self._server.server_close()
 
-    # For the threads of the pages.
+    # Called by the threads of the pages.
 
     def page(self) -> bytes:
-        """Once there is one: the mission may still have to be compiled."""
+        """The page. Waits for the take-off, since the mission may still be compiling."""
         with self._changed:
             self._changed.wait_for(lambda: self._page)
             return self._page
 
     def events(self, last: int) -> Iterator[bytes]:
-        """Those after the one with the number `last`, as they come, until the mission is over; nothing now and then."""
+        """Yield the events after number `last` until the mission is over; b"" if there is none for `_CHECK_EVERY_S`."""
         over = False
         while not over:
             with self._changed:
                 if len(self._events) <= last and not self._over:
-                    self._changed.wait(LOOK_EVERY_S)
-                fresh, over = self._events[last:], self._over
-            last += len(fresh)
-            yield b"".join(fresh)
+                    self._changed.wait(_CHECK_EVERY_S)
+                new, over = self._events[last:], self._over
+            last += len(new)
+            yield b"".join(new)
 
     @contextmanager
     def listener(self) -> Iterator[None]:
-        """One page that listens. If it leaves without an error, it has got everything."""
+        """Count one page as listening, and as served if the body ends without an error."""
         self._count(listening=1)
         try:
             yield
@@ -140,28 +140,28 @@ class Live:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Browsers come and go as they like."""
+        """Report errors, but not those of connections that a browser has closed."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD for two addresses; anything else is refused."""
+    """Answers GET and HEAD for the page and its events; refuses everything else."""
 
-    timeout = STUCK_S
+    timeout = _TIMEOUT_S
     server_version = "decmarvel"
     sys_version = ""
 
     def __init__(self, live: Live, *connection: Any) -> None:
         self._live = live
-        super().__init__(*connection)  # which answers the request
+        super().__init__(*connection)  # the base class answers the request here
 
     def do_GET(self) -> None:
-        if self.headers.get("Host") not in self._live.hosts:  # another site's name that was made to lead here
+        if self.headers.get("Host") not in self._live.hosts:  # another site's name leads to this machine
             self.send_error(HTTPStatus.FORBIDDEN)
         elif self.path == self._live.path:
             self._send_page()
-        elif self.path == self._live.path + EVENTS:
+        elif self.path == self._live.path + _EVENTS:
             self._send_events()
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
@@ -186,9 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
             with self._live.listener():
                 for text in self._live.events(int(last) if last.isdecimal() else 0):
                     if select.select([self.connection], [], [], 0)[0]:
-                        raise ConnectionAbortedError("the page is gone: it has nothing to say but goodbye")
+                        raise ConnectionAbortedError("the page has closed the connection: it sends nothing else")
                     self.wfile.write(text)
-                self.rfile.read(1)  # a page that has got the end hangs up
+                self.rfile.read(1)  # wait until the page has read the end: it then closes the connection
 
     def end_headers(self) -> None:
         for name, value in (
@@ -202,4 +202,4 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """The terminal belongs to the mission."""
+        """Print nothing: the terminal shows the mission."""

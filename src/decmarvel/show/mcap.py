@@ -1,4 +1,4 @@
-"""A mission as standard ROS 2 messages in an MCAP file, for Foxglove and the tools of ROS (docs/recording.md)."""
+"""MCAP files: a mission as standard ROS 2 messages, for Foxglove and the tools of ROS (docs/recording.md)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -14,10 +14,9 @@ from decmarvel import __version__
 from decmarvel.core.files import write_whole
 from decmarvel.core.types import ABSENT, FAILED, RETURNING
 from decmarvel.recording.format import Recording
-from decmarvel.recording.knowledge import Story
-from decmarvel.show.figures import ROBOT_COLOURS
-from decmarvel.show.film import view
-from decmarvel.show.sheet import INK
+from decmarvel.recording.knowledge import KnowledgeHistory
+from decmarvel.show.film import camera_outline
+from decmarvel.show.style import INK, robot_colour
 
 try:
     from mcap.writer import Writer
@@ -27,25 +26,25 @@ except ImportError as error:
     raise ImportError("MCAP files need more packages; pip install 'decmarvel[mcap]'") from error
 
 MOST_MAPS = 200
-"""Of one topic. In a longer mission maps and paths come every few decisions, so that the file stays small."""
+"""Most messages on a map or path topic. Longer missions have one only every few decisions, to keep the file small."""
 _CHUNK_BYTES = 4 * 2**20
-"""Compressed together: the maps of many moments, which are nearly the same."""
+"""Bytes compressed together. Maps of successive moments are nearly the same, so large chunks compress well."""
 _ABOVE_M = 0.1
-"""Markers float so high over the maps, to be seen."""
+"""Height of markers over the maps, in metres, so that maps do not hide them."""
 _ROS = get_typestore(Stores.ROS2_JAZZY)
 _MARKER: Any = _ROS.types["visualization_msgs/msg/Marker"]
 
-Fields: TypeAlias = dict[str, Any]
-"""A message as nested dictionaries; what they leave out is zero or empty."""
+_Fields: TypeAlias = dict[str, Any]
+"""A message as nested dictionaries; a field that is missing is zero or empty."""
 
 
-def write_mcap(story: Story, path: Path, progress: Callable[[], None] = lambda: None) -> None:
-    """Write the whole mission. `progress` hears of every moment."""
+def write_mcap(history: KnowledgeHistory, path: Path, progress: Callable[[], None] = lambda: None) -> None:
+    """Write the whole mission. `progress` is called after every moment."""
 
     def write(file: BinaryIO) -> None:
-        bag, reporter = Bag(file), Reporter(story)
-        for moment, time_ns in enumerate(reporter.times_ns.tolist()):
-            for topic, kind, fields in reporter.messages(moment):
+        bag, messages = _Bag(file), MissionMessages(history)
+        for moment, time_ns in enumerate(messages.times_ns.tolist()):
+            for topic, kind, fields in messages.at(moment):
                 bag.write(topic, kind, fields, time_ns, moment)
             progress()
         bag.close()
@@ -54,7 +53,7 @@ def write_mcap(story: Story, path: Path, progress: Callable[[], None] = lambda: 
 
 
 def times_ns(recording: Recording) -> Int64[np.ndarray, "moments"]:
-    """Since take-off. A decision lasts until the last robot has arrived; holding takes as long as turning then may."""
+    """Time since take-off. A decision lasts until the last robot has arrived; a hold lasts as `hold_turn_m` does."""
     config = recording.config
     moved_mm = recording.budget_mm[:-1] - recording.budget_mm[1:]
     length_mm = np.where(moved_mm > 0, moved_mm, 1000 * config.hold_turn_m)
@@ -63,21 +62,21 @@ def times_ns(recording: Recording) -> Int64[np.ndarray, "moments"]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lasts_ns)])
 
 
-class Reporter:
-    """Says in messages how things are at a moment of a mission. Robots are counted from 1, metres are of the map."""
+class MissionMessages:
+    """The messages of every moment of a mission. Robots are counted from 1; metres are those of the map frame."""
 
-    def __init__(self, story: Story) -> None:
-        self.story, self.recording = story, story.recording
-        self.times_ns = times_ns(story.recording)
-        self.robots = [n for n in range(story.recording.robots) if story.recording.mode[0, n] != ABSENT]
-        self.maps_every = math.ceil((story.recording.decisions + 1) / MOST_MAPS)
+    def __init__(self, history: KnowledgeHistory) -> None:
+        self.history, self.recording = history, history.recording
+        self.times_ns = times_ns(history.recording)
+        self.robots = [n for n in range(history.recording.robots) if history.recording.mode[0, n] != ABSENT]
+        self.maps_every = math.ceil((history.recording.decisions + 1) / MOST_MAPS)
         """Decisions from one map to the next."""
-        moments = range(story.recording.decisions + 1)
+        moments = range(history.recording.decisions + 1)
         self.poses = {n: [self._pose(moment, n) for moment in moments] for n in self.robots}
 
-    def messages(self, moment: int) -> Iterator[tuple[str, str, Fields]]:
-        """Topic, type and content of each."""
-        recording, known_at = self.recording, self.story.known_at
+    def at(self, moment: int) -> Iterator[tuple[str, str, _Fields]]:
+        """Yield topic, type and fields of every message of a moment."""
+        recording, known_at = self.recording, self.history.known_at
         yield "/tf", "tf2_msgs/msg/TFMessage", {"transforms": [self._transform(moment, n) for n in self.robots]}
         yield "/coverage", "std_msgs/msg/Float32", {"data": recording.coverage[moment]}
         yield "/markers", "visualization_msgs/msg/MarkerArray", {"markers": list(self._markers(moment))}
@@ -94,13 +93,13 @@ class Reporter:
             yield f"/robot_{n + 1}/path", "nav_msgs/msg/Path", path
             yield f"/robot_{n + 1}/map", "nav_msgs/msg/OccupancyGrid", self._grid(moment, known_at[n])
 
-    def _header(self, moment: int) -> Fields:
+    def _header(self, moment: int) -> _Fields:
         seconds, nanoseconds = divmod(int(self.times_ns[moment]), 10**9)
         return {"stamp": {"sec": seconds, "nanosec": nanoseconds}, "frame_id": "map"}
 
-    def _grid(self, moment: int, known_at: UInt16[np.ndarray, "G G"]) -> Fields:
-        """The window that is worth showing. As in ROS, the first row has the smallest y."""
-        window = self.story.window
+    def _grid(self, moment: int, known_at: UInt16[np.ndarray, "G G"]) -> _Fields:
+        """The shown window. As in ROS, the first row has the smallest y."""
+        window = self.history.window
         free, known = self.recording.free[window], known_at[window] <= moment
         corner = np.array([window[0].start, window[1].start]) - 0.5
         about = {
@@ -111,27 +110,27 @@ class Reporter:
         }
         return {"header": self._header(moment), "info": about, "data": np.select([~known, free], [-1, 0], 100).ravel()}
 
-    def _points(self, *cells: np.ndarray) -> list[Fields]:
+    def _points(self, *cells: np.ndarray) -> list[_Fields]:
         return [{"x": x, "y": y} for x, y in self.recording.to_map_m(np.stack(cells)).tolist()]
 
-    def _pose(self, moment: int, robot: int) -> Fields:
+    def _pose(self, moment: int, robot: int) -> _Fields:
         cell = self.recording.site_cells(self.recording.site[moment, robot])
         pose = _facing(int(self.recording.heading[moment, robot]), *self._points(cell))
         return {"header": self._header(moment), "pose": pose}
 
-    def _transform(self, moment: int, robot: int) -> Fields:
+    def _transform(self, moment: int, robot: int) -> _Fields:
         pose = self.poses[robot][moment]["pose"]
         way = {"translation": pose["position"], "rotation": pose["orientation"]}
         return {"header": self._header(moment), "child_frame_id": f"robot_{robot + 1}", "transform": way}
 
-    def _markers(self, moment: int) -> Iterator[Fields]:
-        """All of them anew at each moment, so that it does not matter which were shown before."""
+    def _markers(self, moment: int) -> Iterator[_Fields]:
+        """Delete all markers and send all again, so that every moment can be shown without those before it."""
         recording, header = self.recording, self._header(moment)
         cells = recording.site_cells(recording.site[moment]).astype(float)
         size_m, reach = 0.3 * recording.config.spacing_m, 0.25 * recording.config.stride
 
-        def marker(name: str, number: int, shape: int, colour: Fields, scale: float, *points: Fields) -> Fields:
-            """A line or an area has points; anything else has a place, which is the only one."""
+        def marker(name: str, number: int, shape: int, colour: _Fields, scale: float, *points: _Fields) -> _Fields:
+            """A line or an area has several points; any other marker has one, its position."""
             here = points[0] if len(points) == 1 else {}
             return {
                 "header": header,
@@ -153,7 +152,7 @@ class Reporter:
                 ends = self._points(*(cells[n] + reach * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]])))
                 yield marker("failed", n + 1, _MARKER.LINE_LIST, _colour(None), 0.2 * size_m, *ends)
             elif recording.mode[moment, n] <= RETURNING:
-                camera, *edge = self._points(*view(recording, cells[n], float(recording.heading[moment, n])))
+                camera, *edge = self._points(*camera_outline(recording, cells[n], float(recording.heading[moment, n])))
                 fan = [corner for pair in pairwise(edge) for corner in (camera, *pair)]
                 yield marker("camera", n + 1, _MARKER.TRIANGLE_LIST, _colour(n, 0.25), 1.0, *fan)
         for number, row in enumerate(recording.sightings[recording.sightings[:, 0] == moment]):
@@ -161,19 +160,19 @@ class Reporter:
             yield marker("sighting", number, _MARKER.LINE_LIST, _colour(int(row[2])), 0.2 * size_m, *line)
 
 
-def _facing(degrees: int, position: Fields) -> Fields:
+def _facing(degrees: int, position: _Fields) -> _Fields:
     half = math.radians(degrees) / 2
     return {"position": position, "orientation": {"z": math.sin(half), "w": math.cos(half)}}
 
 
-def _colour(robot: int | None, alpha: float = 1.0) -> Fields:
-    """Of a robot, or ink."""
-    colour = INK if robot is None else ROBOT_COLOURS[robot % len(ROBOT_COLOURS)]
+def _colour(robot: int | None, alpha: float = 1.0) -> _Fields:
+    """The colour of a robot; of no robot, the colour of text."""
+    colour = INK if robot is None else robot_colour(robot)
     return dict(zip("rgba", to_rgba(colour, alpha), strict=True))
 
 
-class Bag:
-    """An MCAP file that is being written. Topics and types are announced with their first message."""
+class _Bag:
+    """An MCAP file in writing. The first message of a topic registers the topic and its type."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._writer = Writer(file, chunk_size=_CHUNK_BYTES)
@@ -181,7 +180,7 @@ class Bag:
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}
 
-    def write(self, topic: str, kind: str, fields: Fields, time_ns: int, number: int) -> None:
+    def write(self, topic: str, kind: str, fields: _Fields, time_ns: int, number: int) -> None:
         if kind not in self._schemas:
             text, _ = _ROS.generate_msgdef(kind, ros_version=2)
             self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", text.encode())
@@ -194,7 +193,7 @@ class Bag:
         self._writer.finish()
 
 
-def _message(kind: str, fields: Fields) -> object:
+def _message(kind: str, fields: _Fields) -> object:
     shapes = dict(_ROS.fielddefs[kind][1])
     return _ROS.types[kind](**{name: _value(shapes[name], fields.get(name)) for name in shapes | fields})
 

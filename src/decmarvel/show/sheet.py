@@ -1,33 +1,25 @@
-"""The paper on which buildings are drawn: axes in metres of the map frame, floor, walls, a scale bar, a legend."""
+"""A drawing of a building: axes in metres of the map frame, floor and walls, a scale bar."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from decmarvel.core.files import write_whole
+from decmarvel.show.style import FAINT, FLOOR, GROUND, HATCH, INK, MISSED, WALL
 
-GROUND, FLOOR, WALL, MISSED = "#E9EAED", "#FFFFFF", "#3A3F47", "#F6E7A1"
-INK, FAINT = "#22262B", "#7C828B"
-HATCH = "////"
-_DPI = 160
 _LONGER_SIDE_INCHES = 7.0
 _LEGEND_INCHES = 2.4
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A grid of cells and where it lies: the part that is shown, with a little room around it."""
+    """A grid of cells, its place in the map frame, and the part of it that is shown, with a margin."""
 
     cell_m: float
     origin_m: tuple[float, float]
@@ -46,7 +38,7 @@ class Sheet:
 
     @cached_property
     def extent_m(self) -> tuple[float, float, float, float]:
-        """Left, right, bottom and top."""
+        """Left, right, bottom and top edge."""
         rows, columns = (
             (s.start - min(s.start, 0), min(s.stop, n)) for s, n in zip(self.window, self.shown.shape, strict=True)
         )
@@ -72,7 +64,7 @@ class Sheet:
     def paint(
         self, axes: Axes, floor: Bool[np.ndarray, "G G"], wall: Bool[np.ndarray, "G G"], missed: Bool[np.ndarray, "G G"]
     ) -> None:
-        """Floor, walls, and hatched what nobody saw; the rest is ground."""
+        """Colour the cells: floor, walls, missed floor (hatched), and ground elsewhere."""
         kind = np.zeros(self.shown.shape, np.uint8)
         kind[floor], kind[wall], kind[missed] = 1, 2, 3
         colours = ListedColormap([GROUND, FLOOR, WALL, MISSED])
@@ -84,7 +76,7 @@ class Sheet:
             hatched.set(edgecolor=FAINT, linewidth=0)
 
     def scale_bar(self, axes: Axes) -> None:
-        """A bar of a round length, about a fifth of the width, below the legend where it hides nothing."""
+        """Draw a bar of a round length, at most a fifth of the width, beside the map and below the legend."""
         left, right, bottom, top = self.extent_m
         wanted = max((right - left) / 5, 0.1)
         length = max(n * 10**e for e in range(-1, 3) for n in (1, 2, 5) if n * 10**e <= wanted)
@@ -94,21 +86,3 @@ class Sheet:
         axes.text(
             right + 2 * unit + length / 2, bottom + 1.2 * unit, f"{length:g} m", ha="center", va="bottom", fontsize=9
         )
-
-
-def title(axes: Axes, headline: str, detail: str) -> None:
-    axes.set_title(headline, loc="left", fontsize=12, fontweight="bold", color=INK, pad=20)
-    axes.text(0, 1.012, detail, transform=axes.transAxes, fontsize=9, color=FAINT, va="bottom")
-
-
-def legend(axes: Axes, handles: Sequence[Artist]) -> None:
-    """Beside the picture, so that it hides nothing."""
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-    axes.legend(handles=list(handles), frameon=False, fontsize=9, labelspacing=0.6, **place)
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    """As PNG, PDF or SVG, by the name of the file."""
-    FigureCanvasAgg(figure)
-    tight: dict[str, Any] = {"dpi": _DPI, "bbox_inches": "tight", "pad_inches": 0.12}
-    write_whole(path, lambda file: figure.savefig(file, format=Path(path).suffix.removeprefix("."), **tight))

@@ -1,4 +1,4 @@
-"""Missions from take-off to the last landing: decision by decision for people, all at once for statistics."""
+"""Missions from take-off to the last landing, as pure functions: to compile, and to map over many missions."""
 
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
 from decmarvel.core.config import Config
-from decmarvel.core.types import EXPLORING, FAILED, HOME, Key, Proposal, Scalar, Thought
+from decmarvel.core.types import EXPLORING, FAILED, HOME, CandidateProbabilities, Key, Proposal, Scalar
 from decmarvel.robot.planners.base import Memory, Planner
 from decmarvel.simulation.environment import reset, step, views
 from decmarvel.simulation.fleet import Fleet
@@ -17,24 +17,32 @@ from decmarvel.simulation.radio import propose_all, share
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
 
-T = TypeVar("T", Move, Thought, "Moment")
+T = TypeVar("T", Move, CandidateProbabilities, "Moment")
 
 
 class Outcome(eqx.Module):
     """The metrics of one finished (or interrupted) mission."""
 
     coverage: Float32[Array, "*batch"]
+    """Share of the floor that the team has seen."""
     success: Bool[Array, "*batch"]
+    """Whether the team has seen 99% of the floor."""
     strict_success: Bool[Array, "*batch"]
+    """The same, and no robot is stranded."""
     metres_to_99: Float32[Array, "*batch"]
-    """NaN where 99% was not reached."""
+    """The longest way of a robot when the team had seen 99%; NaN where it never did."""
     overlap: Float32[Array, "*batch"]
+    """Mean share of what the cameras see at one time that more than one of them sees."""
     overlap_cumulative: Float32[Array, "*batch"]
+    """Share of the covered floor that more than one robot has seen."""
     individual_99: Float32[Array, "*batch N"]
+    """The way of each robot until it had seen 99% by itself; NaN where it never did."""
     travelled_m: Float32[Array, "*batch N"]
     remaining_m: Float32[Array, "*batch N"]
+    """What is left of each robot's budget."""
     home: Bool[Array, "*batch N"]
     failed: Bool[Array, "*batch N"]
+    """Whether the robot broke down."""
     stranded: Int32[Array, "*batch"]
     """Unfailed robots that are not home, or overspent."""
     decisions: Int32[Array, "*batch"]
@@ -45,12 +53,18 @@ class Moment(eqx.Module):
 
     site: Int32[Array, "*batch N 2"]
     heading: Int32[Array, "*batch N"]
+    """Where each camera points, in degrees."""
     mode: Int32[Array, "*batch N"]
+    """An index of `decmarvel.core.types.MODE_NAMES`."""
     budget_mm: Int32[Array, "*batch N"]
+    """What is left."""
     covered: Int32[Array, "*batch"]
+    """Free cells that the team has seen."""
     success_mm: Int32[Array, "*batch"]
+    """The longest way of a robot when the team had seen 99%; -1 before."""
     overlap: Float32[Array, "*batch"]
     seen: Bool[Array, "*batch N N"]
+    """Which robot (row) sees which teammate (column), where, and pointing where."""
     seen_cell: Int32[Array, "*batch N N 2"]
     seen_heading: Int32[Array, "*batch N N"]
 
@@ -62,29 +76,29 @@ class Log(eqx.Module):
     """Row 0 is the take-off, row t the team after decision t."""
     moves: Move
     """Row t leads from row t of the moments to row t + 1."""
-    thoughts: Thought
-    """Behind the moves."""
+    probabilities: CandidateProbabilities
+    """Of the decisions that led to the moves."""
 
 
-class Flight(eqx.Module):
-    """A mission in the air: the state, and each robot's planner memory."""
+class InFlight(eqx.Module):
+    """A mission in the air as arrays: the state, and each robot's planner memory."""
 
     state: State
     memory: Memory
     key: Key
 
 
-def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fleet) -> Flight:
+def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fleet) -> InFlight:
     """Reset, with a fresh planner memory for every robot. One key makes the whole mission."""
     key_reset, key_flight = jax.random.split(key)
     state = reset(config, key_reset, world, fleet)
     count, sites = state.robots.visits.shape[:2]
     memory = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], count, axis=0), planner.start(config, sites))
-    return Flight(state, memory, key_flight)
+    return InFlight(state, memory, key_flight)
 
 
-def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Move, Thought]:
-    """One decision of everybody, and what they thought of it."""
+def decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, CandidateProbabilities]:
+    """One decision of everybody, and the candidates that they found most probable."""
     key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
     count = flight.state.robots.mode.shape[0]
     keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(count))
@@ -94,21 +108,21 @@ def decide(config: Config, planner: Planner, flight: Flight) -> tuple[Flight, Mo
     state, move = step(config, key_step, flight.state, seen, proposals)
     if planner.communicates:
         state = share(config, flight.state.robots.site, state)
-    return Flight(state, memory, flight.key), move, consider(planner, proposals, move.mode == EXPLORING)
+    return InFlight(state, memory, flight.key), move, most_probable(planner, proposals, move.mode == EXPLORING)
 
 
-def consider(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> Thought:
-    """The most probable of all candidates."""
+def most_probable(planner: Planner, proposals: Proposal, exploring: Bool[Array, "N"]) -> CandidateProbabilities:
+    """The most probable candidates of each robot; probabilities are zero where it had nothing to decide."""
     scores, headings = (leaf.reshape(len(leaf), -1) for leaf in (proposals.score, proposals.heading))
-    score, choice = jax.lax.top_k(scores, planner.weighs)
+    score, choice = jax.lax.top_k(scores, planner.shown_candidates)
     heading = jnp.take_along_axis(headings, choice, axis=1)
-    return Thought(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
+    return CandidateProbabilities(choice, heading, jnp.where(exploring[:, None], jnp.exp(score), 0.0))
 
 
-def fly(config: Config, planner: Planner, flight: Flight, max_decisions: Scalar | int) -> Flight:
+def fly(config: Config, planner: Planner, flight: InFlight, max_decisions: Scalar | int) -> InFlight:
     """Decide until everybody is home or failed."""
 
-    def going(flight: Flight) -> Bool[Array, ""]:
+    def going(flight: InFlight) -> Bool[Array, ""]:
         return ~flight.state.done & (flight.state.step < max_decisions)
 
     return jax.lax.while_loop(going, lambda flight: decide(config, planner, flight)[0], flight)
@@ -131,7 +145,7 @@ def moment(state: State) -> Moment:
     )
 
 
-def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) -> tuple[Flight, Log]:
+def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) -> tuple[InFlight, Log]:
     """As `fly`, for `length` decisions at most, keeping what every decision did and left behind."""
 
     def put(rows: T, at: Scalar, row: T) -> T:
@@ -140,25 +154,27 @@ def fly_logged(config: Config, planner: Planner, flight: Flight, length: int) ->
     def empty(*shape: int) -> Int32[Array, "..."]:
         return jnp.zeros(shape, jnp.int32)
 
-    def going(carry: tuple[Flight, Log]) -> Bool[Array, ""]:
+    def going(carry: tuple[InFlight, Log]) -> Bool[Array, ""]:
         state = carry[0].state
         return ~state.done & (state.step < length)
 
-    def go_on(carry: tuple[Flight, Log]) -> tuple[Flight, Log]:
+    def go_on(carry: tuple[InFlight, Log]) -> tuple[InFlight, Log]:
         flight, log = carry
         before = flight.state.step
-        flight, move, thought = decide(config, planner, flight)
+        flight, move, probabilities = decide(config, planner, flight)
         return flight, Log(
             put(log.moments, before + 1, moment(flight.state)),
             put(log.moves, before, move),
-            put(log.thoughts, before, thought),
+            put(log.probabilities, before, probabilities),
         )
 
     first, count = moment(flight.state), flight.state.robots.mode.shape[0]
     moments = jax.tree.map(lambda row: jnp.zeros((length + 1, *row.shape), row.dtype), first)
     moves = Move(empty(length, count, 2), empty(length, count), empty(length, count), empty(length, count))
-    thoughts = Thought(*(jnp.zeros((length, count, planner.weighs), kind) for kind in (int, int, float)))
-    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, thoughts)))
+    probabilities = CandidateProbabilities(
+        *(jnp.zeros((length, count, planner.shown_candidates), kind) for kind in (int, int, float))
+    )
+    return jax.lax.while_loop(going, go_on, (flight, Log(put(moments, flight.state.step, first), moves, probabilities)))
 
 
 def outcome(config: Config, state: State) -> Outcome:

@@ -1,4 +1,8 @@
-"""Buildings to explore: generated from a seed, or loaded from a user's own map. Plain NumPy on the host."""
+"""Buildings to explore: generated from a seed or read from a map file, and placed on the lattice as a `World`.
+
+May know: the ground truth. May import: `core`, and the graph of `robot` to compute what robots can reach.
+Here belongs what is known of a building before a mission. Buildings are NumPy arrays on the host.
+"""
 
 from decmarvel.worlds.building import Building, MapError
 from decmarvel.worlds.generate import FAMILIES, generate

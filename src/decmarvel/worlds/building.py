@@ -1,4 +1,4 @@
-"""A building as people have it: a grid of free and occupied cells, a start, and where it lies in its map frame."""
+"""A building: a grid of free and occupied cells, a start, and its place in the map frame."""
 
 from dataclasses import dataclass
 
@@ -19,6 +19,6 @@ class Building:
     """(iy, ix) of the start cell."""
     cell_m: float
     name: str
-    """The map id of every result that stands on this building."""
+    """The map id in all results."""
     origin_m: tuple[float, float] = (0.0, 0.0)
     """(x, y) of the lower left corner in the map frame."""

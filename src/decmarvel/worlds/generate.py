@@ -1,4 +1,4 @@
-"""Buildings out of a seed: any number of them, the same ones on every machine, training and held-out never shared."""
+"""Buildings generated from a seed: the same on every machine. Training and held-out buildings are never the same."""
 
 from collections.abc import Callable
 
@@ -17,14 +17,16 @@ SPLITS = ("train", "heldout")
 _PIXELS_PER_BLOCK = 25
 _PIXEL_M = BLOCK_M / _PIXELS_PER_BLOCK
 _COARSEST_CELL_M = 0.5
-"""Coarser cells would close doors of 1.2 m."""
+"""Coarser cells would close doors, which are 1.2 m wide."""
 
-Drawing = tuple[Bool[np.ndarray, "rows columns"], float, tuple[float, float]]
+_Drawing = tuple[Bool[np.ndarray, "rows columns"], float, tuple[float, float]]
 """Free pixels, the size of a pixel in metres, and the start (y, x) in metres."""
 
 
-def generate(family: str, split: str, index: int, cell_m: float = 0.4) -> Building:
-    """Building number `index` of a family. Its name, such as "indoor-heldout-000123", says how to make it again.
+def generate(family: str = "indoor", split: str = "heldout", index: int = 0, cell_m: float = 0.4) -> Building:
+    """Building number `index` of a family: indoor, office, hall or mixed, of the split train or heldout.
+
+    Its name, such as "indoor-heldout-000123", says how to make it again.
 
     Family and split are part of the seed, so no two splits ever read the same random stream. All buildings are
     100 m x 100 m and one piece: every free cell can be reached from the start through cell sides.
@@ -42,7 +44,7 @@ def generate(family: str, split: str, index: int, cell_m: float = 0.4) -> Buildi
     pixels, pixel_m, (start_y_m, start_x_m) = _DRAW[kind](rng, split)
     start = (int(start_y_m / cell_m), int(start_x_m / cell_m))
     free = resample(pixels, pixel_m, cell_m)
-    if kind != "indoor":  # whose blocks cannot fall apart; the search would take as long as the rest
+    if kind != "indoor":  # indoor buildings are always in one piece, and the search is slow
         free = reachable(free, start)
     return Building(free=free, start=start, cell_m=cell_m, name=f"{family}-{split}-{index:06d}")
 
@@ -53,26 +55,26 @@ def reachable(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) ->
     return free & (components == components[start])
 
 
-def _draw_indoor(rng: np.random.Generator, split: str) -> Drawing:
+def _draw_indoor(rng: np.random.Generator, split: str) -> _Drawing:
     blocks, (row, column) = indoor_blocks(rng, TRAIN_STYLE if split == "train" else HELDOUT_STYLE)
     blocks, row = blocks[::-1], len(blocks) - 1 - row  # drawn like a picture, from the top; y points up
     pixels = blocks.repeat(_PIXELS_PER_BLOCK, axis=0).repeat(_PIXELS_PER_BLOCK, axis=1)
     return pixels, _PIXEL_M, ((row + 0.5) * BLOCK_M, (column + 0.5) * BLOCK_M)
 
 
-def _draw_office(rng: np.random.Generator, split: str) -> Drawing:
+def _draw_office(rng: np.random.Generator, split: str) -> _Drawing:
     return _in_metres(*office(rng))
 
 
-def _draw_hall(rng: np.random.Generator, split: str) -> Drawing:
+def _draw_hall(rng: np.random.Generator, split: str) -> _Drawing:
     return _in_metres(*hall(rng))
 
 
-def _in_metres(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) -> Drawing:
+def _in_metres(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) -> _Drawing:
     return free, CELL_M, ((start[0] + 0.5) * CELL_M, (start[1] + 0.5) * CELL_M)
 
 
-_DRAW: dict[str, Callable[[np.random.Generator, str], Drawing]] = {
+_DRAW: dict[str, Callable[[np.random.Generator, str], _Drawing]] = {
     "indoor": _draw_indoor,
     "office": _draw_office,
     "hall": _draw_hall,

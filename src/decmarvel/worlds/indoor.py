@@ -1,9 +1,9 @@
-"""The default family of buildings: rooms of 10 to 20 m joined by doors, with exactly one way round in a circle.
+"""The default family of buildings: rooms of 10 to 20 m joined by doors, with exactly one loop.
 
 A building is 100 m x 100 m, made of 5 m blocks. Rooms are rectangles of 2 to 4 blocks a side, walls are at least one
 block thick, doors one block wide and one long. Rooms are added one after another, each through a door in the wall of a
 room that is there already, so they form a tree; one more door then closes the single loop. The room that the robots
-start in has one door only, as on the maps that the family is modelled on.
+start in has one door only, as on the maps that this family imitates.
 """
 
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 BLOCK_M = 5.0
-BLOCKS = 20
+_BLOCKS = 20
 """Blocks a side, the solid border of one block included."""
 
 _WALL = 1
 _FAILURES_TO_STOP = 70
 _NEWEST_ROOM_PROBABILITY = 0.3
-"""Building on from the newest room makes chains; building on from any room makes them branch."""
-_LOOP_CLASSES = (((2, 2), 0.20), ((3, 4), 0.19), ((5, 8), 0.20), ((9, BLOCKS**2), 0.41))
-"""How many rooms the loop passes through: ranges, and how often each is asked for. Long loops are often not to be had;
-the loops that come out are spread evenly, a quarter in each range or a little more in the first."""
+"""Adding a room beside the newest one makes chains; adding it beside any room makes branches."""
+_LOOP_CLASSES = (((2, 2), 0.20), ((3, 4), 0.19), ((5, 8), 0.20), ((9, _BLOCKS**2), 0.41))
+"""Ranges of the number of rooms on the loop, and how often each is asked for. Long loops are often impossible, so
+in the end about a quarter of the loops is in each range, a little more in the first."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class IndoorStyle:
     """What differs between the training and the held-out maps of the family."""
 
     side_probabilities: tuple[float, float, float] = (0.30, 0.33, 0.37)
-    """Of room sides of 2, 3 and 4 blocks."""
+    """Probabilities of room sides of 2, 3 and 4 blocks."""
     small_side_probabilities: tuple[float, float, float] = (0.40, 0.54, 0.06)
     """The same on maps with small rooms."""
     small_rooms_share: float = 0.0
@@ -39,7 +39,7 @@ class IndoorStyle:
     """Turn the map by a random multiple of 90 degrees, so that the start lies in any quadrant."""
 
 
-class Room(NamedTuple):
+class _Room(NamedTuple):
     """A rectangle of free blocks: its lowest row and column, and its sides."""
 
     row: int
@@ -51,7 +51,7 @@ class Room(NamedTuple):
 def indoor_blocks(
     rng: np.random.Generator, style: IndoorStyle
 ) -> tuple[Bool[np.ndarray, "block_rows block_columns"], tuple[int, int]]:
-    """Free blocks and the start block. Should no wall be left to put the last door in, it begins again."""
+    """Free blocks and the start block. If no wall is left for the last door, it begins again."""
     while True:
         small = rng.random() < style.small_rooms_share
         plan = _Plan(rng, style.small_side_probabilities if small else style.side_probabilities)
@@ -63,17 +63,17 @@ def indoor_blocks(
     if style.rotate:
         for _ in range(rng.integers(4)):
             free = np.rot90(free)
-            start = (BLOCKS - 1 - start[1], start[0])
+            start = (_BLOCKS - 1 - start[1], start[0])
     return free, start
 
 
 class _Plan:
-    """A building in the making."""
+    """A building under construction."""
 
     def __init__(self, rng: np.random.Generator, side_probabilities: tuple[float, float, float]) -> None:
         self.rng = rng
-        self.free = np.zeros((BLOCKS, BLOCKS), bool)
-        self.rooms: list[Room] = []
+        self.free = np.zeros((_BLOCKS, _BLOCKS), bool)
+        self.rooms: list[_Room] = []
         self.parents: list[int] = []
         self._side_limits = np.cumsum(side_probabilities)[:2]
         self._fits_cache: dict[tuple[int, int], Bool[np.ndarray, "rows columns"]] = {}
@@ -89,9 +89,9 @@ class _Plan:
         height, width = self.rng.integers(3, 5, size=2).tolist()
         row = 11 - int(self.rng.choice(3, p=(0.94, 0.05, 0.01)))
         column = 11 - int(self.rng.choice(3, p=(0.86, 0.12, 0.02)))
-        self._add(Room(row, column, height, width), parent=-1)
+        self._add(_Room(row, column, height, width), parent=-1)
 
-    def _add(self, room: Room, parent: int, door: tuple[int, int] | None = None) -> None:
+    def _add(self, room: _Room, parent: int, door: tuple[int, int] | None = None) -> None:
         self.free[room.row : room.row + room.height, room.column : room.column + room.width] = True
         if door is not None:
             self.free[door] = True
@@ -100,7 +100,7 @@ class _Plan:
         self._fits_cache.clear()
 
     def grow(self) -> None:
-        """Add rooms until a run of failures says that the building is full."""
+        """Add rooms until so many attempts in a row fail that the building counts as full."""
         failures = 0
         while failures < _FAILURES_TO_STOP:
             newest, any_room, side_1, side_2, choice = self.rng.random(5)
@@ -121,19 +121,19 @@ class _Plan:
         fits = self._fits(height, width)
         above, below = beside.row + beside.height + _WALL, beside.row - _WALL - height
         right, left = beside.column + beside.width + _WALL, beside.column - _WALL - width
-        options: list[tuple[Room, tuple[int, int]]] = []
+        options: list[tuple[_Room, tuple[int, int]]] = []
         for row, door_row in ((above, above - 1), (below, beside.row - 1)):
             if 0 <= row < fits.shape[0]:
                 first = max(0, beside.column - width + 1)
                 for column in (first + np.flatnonzero(fits[row, first : beside.column + beside.width])).tolist():
                     overlap = range(max(column, beside.column), min(column + width, beside.column + beside.width))
-                    options += [(Room(row, column, height, width), (door_row, door)) for door in overlap]
+                    options += [(_Room(row, column, height, width), (door_row, door)) for door in overlap]
         for column, door_column in ((right, right - 1), (left, beside.column - 1)):
             if 0 <= column < fits.shape[1]:
                 first = max(0, beside.row - height + 1)
                 for row in (first + np.flatnonzero(fits[first : beside.row + beside.height, column])).tolist():
                     overlap = range(max(row, beside.row), min(row + height, beside.row + beside.height))
-                    options += [(Room(row, column, height, width), (door, door_column)) for door in overlap]
+                    options += [(_Room(row, column, height, width), (door, door_column)) for door in overlap]
         if not options:
             return False
         room, door = options[int(choice * len(options))]
@@ -144,7 +144,7 @@ class _Plan:
         """Whether a room with its lower corner at [row, column] keeps a solid ring, corners included, on the map."""
         if (height, width) not in self._fits_cache:
             outer_height, outer_width = height + 2 * _WALL, width + 2 * _WALL
-            sums = np.zeros((BLOCKS + 1, BLOCKS + 1), np.int16)
+            sums = np.zeros((_BLOCKS + 1, _BLOCKS + 1), np.int16)
             np.cumsum(np.cumsum(self.free, axis=0, dtype=np.int16), axis=1, out=sums[1:, 1:])
             occupied = (
                 sums[outer_height:, outer_width:]
@@ -152,7 +152,7 @@ class _Plan:
                 - sums[outer_height:, :-outer_width]
                 + sums[:-outer_height, :-outer_width]
             )
-            fits = np.zeros((BLOCKS, BLOCKS), bool)
+            fits = np.zeros((_BLOCKS, _BLOCKS), bool)
             fits[_WALL : _WALL + occupied.shape[0], _WALL : _WALL + occupied.shape[1]] = occupied == 0
             self._fits_cache[height, width] = fits
         return self._fits_cache[height, width]
@@ -172,9 +172,9 @@ class _Plan:
     def _possible_doors(self) -> tuple[list[tuple[int, int]], list[int]]:
         """Solid blocks with a room on two opposite sides and walls on the other two, and the rooms on their loops.
 
-        Such a block adds one block, two adjacencies and no 2 x 2 square: one loop more, whatever the rest looks like.
+        Such a block adds one block, two adjacencies and no 2 x 2 square, so it always adds exactly one loop.
         """
-        room_of = np.full((BLOCKS, BLOCKS), -1)
+        room_of = np.full((_BLOCKS, _BLOCKS), -1)
         for index, room in enumerate(self.rooms):
             room_of[room.row : room.row + room.height, room.column : room.column + room.width] = index
         doors: list[tuple[int, int]] = []

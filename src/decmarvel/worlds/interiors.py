@@ -1,4 +1,4 @@
-"""Two further families, drawn in cells of 0.4 m: offices with ordinary doors and many ways round, and open halls."""
+"""Two more families, drawn in cells of 0.4 m: offices with ordinary doors and many loops, and open halls."""
 
 from itertools import pairwise
 
@@ -7,21 +7,21 @@ from jaxtyping import Bool
 from scipy import ndimage
 
 CELL_M = 0.4
-CELLS = 250
+_CELLS = 250
 """Cells a side: 100 m, like the indoor family, so that all families share one array shape. The building is smaller."""
 
-Grid = Bool[np.ndarray, "rows columns"]
-Span = tuple[int, int]
+_Grid = Bool[np.ndarray, "rows columns"]
+_Span = tuple[int, int]
 """First cell and the cell after the last."""
 
 
-def office(rng: np.random.Generator) -> tuple[Grid, tuple[int, int]]:
+def office(rng: np.random.Generator) -> tuple[_Grid, tuple[int, int]]:
     """Rooms on both sides of long corridors, which two or more cross corridors join. Starts where two corridors meet.
 
     From bottom to top come bands of [rooms, corridor, rooms]; each room has a door to its band's corridor, so that
-    everything hangs together; further doors between neighbouring rooms make loops.
+    the building is in one piece; more doors between neighbouring rooms make loops.
     """
-    free = np.zeros((CELLS, CELLS), bool)
+    free = np.zeros((_CELLS, _CELLS), bool)
     wall = int(rng.integers(1, 3))
     footprint_columns = _centred(int(rng.integers(140, 181)))
     heights: list[int] = []
@@ -56,9 +56,9 @@ def office(rng: np.random.Generator) -> tuple[Grid, tuple[int, int]]:
     return free, (sum(corridor) // 2, sum(crossing) // 2)
 
 
-def hall(rng: np.random.Generator) -> tuple[Grid, tuple[int, int]]:
+def hall(rng: np.random.Generator) -> tuple[_Grid, tuple[int, int]]:
     """Two to six large halls with pillars, joined by wide gates. Starts at a random place with 2 m free all round."""
-    free = np.zeros((CELLS, CELLS), bool)
+    free = np.zeros((_CELLS, _CELLS), bool)
     wall = int(rng.integers(1, 3))
     rows = _divide(rng, _centred(int(rng.integers(110, 171))), 50, 90, gap=wall)
     columns = _divide(rng, _centred(int(rng.integers(130, 171))), 50, 90, gap=wall)
@@ -78,8 +78,8 @@ def hall(rng: np.random.Generator) -> tuple[Grid, tuple[int, int]]:
     return free, (start_row, start_column)
 
 
-def _add_pillars(rng: np.random.Generator, free: Grid, row: Span, column: Span) -> None:
-    """Pillars in rows and columns, 2 m or more from walls and from each other, so that one can walk around each."""
+def _add_pillars(rng: np.random.Generator, free: _Grid, row: _Span, column: _Span) -> None:
+    """Pillars in rows and columns, 2 m or more from walls and from each other, so that there is a way around each."""
     side = int(rng.integers(2, 6))
     spacing = int(rng.integers(side + 8, side + 18))
     for bottom in range(row[0] + spacing // 2, row[1] - side - 5, spacing):
@@ -88,12 +88,12 @@ def _add_pillars(rng: np.random.Generator, free: Grid, row: Span, column: Span) 
                 free[bottom : bottom + side, left : left + side] = False
 
 
-def _centred(length: int) -> Span:
-    first = (CELLS - length) // 2
+def _centred(length: int) -> _Span:
+    first = (_CELLS - length) // 2
     return first, first + length
 
 
-def _stack(first: int, lengths: list[int], gap: int) -> list[Span]:
+def _stack(first: int, lengths: list[int], gap: int) -> list[_Span]:
     spans = []
     for length in lengths:
         spans.append((first, first + length))
@@ -101,8 +101,8 @@ def _stack(first: int, lengths: list[int], gap: int) -> list[Span]:
     return spans
 
 
-def _divide(rng: np.random.Generator, span: Span, shortest: int, longest: int, gap: int) -> list[Span]:
-    """Cut a span into pieces of random lengths with gaps between them; equal lengths if chance made one too long."""
+def _divide(rng: np.random.Generator, span: _Span, shortest: int, longest: int, gap: int) -> list[_Span]:
+    """Divide a span into pieces of random lengths with gaps between them; of equal lengths if one was too long."""
     total = span[1] - span[0]
     fewest, most = -(-(total + gap) // (longest + gap)), (total + gap) // (shortest + gap)
     pieces = max(1, int(rng.integers(fewest, max(fewest, most) + 1)))
@@ -115,22 +115,22 @@ def _divide(rng: np.random.Generator, span: Span, shortest: int, longest: int, g
     return _stack(span[0], lengths.tolist(), gap)
 
 
-def _door(rng: np.random.Generator, span: Span) -> Span:
-    """An ordinary door, 1.2 to 2 m wide, somewhere along a wall."""
+def _door(rng: np.random.Generator, span: _Span) -> _Span:
+    """An ordinary door, 1.2 to 2 m wide, at a random place of a wall."""
     return _opening(rng, span, int(rng.integers(3, 6)))
 
 
-def _gate(rng: np.random.Generator, span: Span) -> Span:
+def _gate(rng: np.random.Generator, span: _Span) -> _Span:
     """A gate between halls, 3.2 to 6 m wide. Pillars keep 2 m away from walls, so that no gate is blocked."""
     return _opening(rng, span, int(rng.integers(8, 16)))
 
 
-def _opening(rng: np.random.Generator, span: Span, width: int) -> Span:
+def _opening(rng: np.random.Generator, span: _Span, width: int) -> _Span:
     first = int(rng.integers(span[0] + 1, span[1] - width))
     return first, first + width
 
 
-def _break_through(rng: np.random.Generator, free: Grid, wall_row: int, wall: int, room: Span) -> None:
+def _break_through(rng: np.random.Generator, free: _Grid, wall_row: int, wall: int, room: _Span) -> None:
     """A door down through the wall that begins at `wall_row`, unless another wall stands behind it."""
     door = slice(*_door(rng, room))
     if free[wall_row - 1, door].all():

@@ -40,7 +40,7 @@ _READERS = {
 }
 _CELL_LIMITS_M = (0.05, 2.0)
 _SMALLEST_SHARE = 0.5
-"""A start that reaches less of the free area than this was hardly meant."""
+"""A start that reaches a smaller share of the free area than this is refused."""
 
 
 def load(
@@ -50,13 +50,13 @@ def load(
     resolution_m: float | None = None,
     start_m: tuple[float, float] | None = None,
 ) -> Building:
-    """Read a map, bring it to cells of `cell_m` with all walls kept, and make what the start cannot reach wall.
+    """Read a map, resample it to cells of `cell_m` with all walls kept, and make wall of what the start cannot reach.
 
     `resolution_m` (metres a pixel) takes the place of the file's own; a plain picture without one has 0.2 m, an array
     0.4 m. `start_m`, (x, y) in the map frame, takes the place of the file's start; without either, robots start where
     the largest connected part has the most room. The stem of the file name becomes the map's name.
 
-    Whatever is wrong with the file is a `MapError` whose one line names the file and the fix.
+    Raises `MapError` if the file cannot be used; its one line names the file and the fix.
     """
     path = Path(path)
     low, high = _CELL_LIMITS_M
@@ -70,7 +70,7 @@ def load(
     sizes = np.bincount(components.ravel())[1:]
     largest = components == 1 + int(sizes.argmax())
     wanted_m = raw.start_m if start_m is None else start_m
-    start = most_open_cell(largest) if wanted_m is None else _start_cell(path, free, cell_m, raw.origin_m, wanted_m)
+    start = _most_open_cell(largest) if wanted_m is None else _start_cell(path, free, cell_m, raw.origin_m, wanted_m)
     share = sizes[components[start] - 1] / sizes.sum()
     if share < _SMALLEST_SHARE:
         if largest[start]:
@@ -78,7 +78,7 @@ def load(
                 f"{path}: the free area falls into pieces, the largest with {share:.0%} of it; "
                 "open the doors in the map or use finer cells"
             )
-        better = _centre_m(most_open_cell(largest), cell_m, raw.origin_m)
+        better = _centre_m(_most_open_cell(largest), cell_m, raw.origin_m)
         raise MapError(
             f"{path}: the start is cut off, it reaches {share:.0%} of the free area; "
             f"start in the largest part, for example at ({better[0]:.1f}, {better[1]:.1f})"
@@ -100,8 +100,8 @@ def save(building: Building, path: str | Path) -> None:
         raise MapError(f"{path}: cannot be written ({reason}); choose another place") from None
 
 
-def most_open_cell(free: Bool[np.ndarray, "rows columns"]) -> tuple[int, int]:
-    """The free cell farthest from any wall, beyond the map's edge being wall; of several, the first from the bottom."""
+def _most_open_cell(free: Bool[np.ndarray, "rows columns"]) -> tuple[int, int]:
+    """The free cell farthest from any wall; of several, the first from the bottom. Outside the map is wall."""
     clearance = ndimage.distance_transform_edt(np.pad(free, 1))[1:-1, 1:-1]
     row, column = np.unravel_index(int(clearance.argmax()), free.shape)
     return int(row), int(column)
@@ -171,7 +171,7 @@ def _save_ros(building: Building, path: Path) -> None:
 
 
 def _save_picture(building: Building, path: Path) -> None:
-    """Two pixels a side of a cell: with cells of 0.4 m that makes 0.2 m a pixel, which every picture has by default."""
+    """Write two pixels a side of a cell: cells of 0.4 m make pixels of 0.2 m, the default of pictures."""
     grey = np.where(building.free, FREE_GREY, WALL_GREY).astype(np.uint8)
     grey[building.start] = START_GREY
     notes = PngImagePlugin.PngInfo()

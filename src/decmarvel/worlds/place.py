@@ -1,4 +1,4 @@
-"""From a building to the arrays that missions run on: aligned to the lattice, padded with walls to a bucket."""
+"""Make the arrays of a mission from a building: aligned to the lattice, padded with walls to a bucket size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from decmarvel.core.config import Config
 from decmarvel.worlds.building import Building, MapError
 from decmarvel.worlds.world import World
 
-BUCKETS = (8, 12, 16, 24, 32, 48, 64, 80, 104, 128, 160, 208, 256, 320, 416)
+_BUCKETS = (8, 12, 16, 24, 32, 48, 64, 80, 104, 128, 160, 208, 256, 320, 416)
 """Sites a side. Maps of similar size share a bucket, and with it a compilation."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a building's cells went: grid cell = building cell + shift."""
+    """The place of a building in the grid: grid cell = building cell + shift."""
 
     shift: tuple[int, int]
     sites: int
@@ -27,7 +27,8 @@ def placement(building: Building, config: Config, sites: int | None = None) -> P
     """Align the start with a site, leave out the solid surroundings, and choose the bucket (or take the one given)."""
     if abs(building.cell_m - config.cell_m) > 1e-6:
         raise MapError(
-            f"{building.name}: cells of {building.cell_m} m, but this spacing needs {config.cell_m:g} m; load it so"
+            f"{building.name}: cells of {building.cell_m:g} m, but a spacing of {config.spacing_m:g} m needs "
+            f"{config.cell_m:g} m; generate or load it with cell_m=config.cell_m"
         )
     rows, columns = np.nonzero(building.free)
     half, stride = config.stride // 2, config.stride
@@ -39,7 +40,7 @@ def placement(building: Building, config: Config, sites: int | None = None) -> P
         needed = max(needed, before + 1 + after)
     smallest = max(needed, config.window_sites)
     if sites is None:
-        sites = next((bucket for bucket in BUCKETS if bucket >= smallest), 0)
+        sites = next((bucket for bucket in _BUCKETS if bucket >= smallest), 0)
     if sites < smallest:
         raise MapError(f"{building.name}: {needed} sites a side are too many; use a wider spacing")
     shift = [config.margin_cells + stride * a + half - s for a, s in zip(first, building.start, strict=True)]

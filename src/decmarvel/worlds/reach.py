@@ -1,4 +1,4 @@
-"""How much of a building the robots can see at all: from the lattice sites that they can reach, looking everywhere."""
+"""How much of a building can be seen from the lattice sites that robots can reach, looking in all directions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ from decmarvel.worlds.world import World
 ENOUGH = 0.99
 SPACINGS_M = (4.0, 2.0, 1.0)
 _CHUNK = 128
-"""Scans done at once: a few megabytes, whatever the size of the map."""
+"""Number of scans computed together; they take a few megabytes for maps of every size."""
 
 
 def visible_share(config: Config, world: World | Building) -> float:
@@ -54,7 +54,7 @@ def reachable_sites(config: Config, world: World) -> Bool[np.ndarray, "S S"]:
 def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "G G"]:
     """Free cells that can be seen from some reachable site.
 
-    Chunk by chunk, sites far apart first; sites around which nothing is left to see are skipped.
+    Sites are scanned in chunks, in a fixed random order; sites with no unseen cell in range are skipped.
     """
     free = np.asarray(world.free)
     reach = sensor_disc(config).reach

@@ -14,13 +14,13 @@ from decmarvel.worlds.building import MapError
 
 FREE_GREY, WALL_GREY, START_GREY = 195, 127, 208
 """Greys of the pictures that exploration data sets use; the start is a rectangle of its own grey."""
-PICTURE_PIXEL_M = 0.2
-ARRAY_PIXEL_M = 0.4
+_PICTURE_PIXEL_M = 0.2
+_ARRAY_PIXEL_M = 0.4
 RESOLUTION_KEY, ORIGIN_KEY = "decmarvel_resolution_m", "decmarvel_origin_m"
-"""PNG text fields with what a picture alone cannot say."""
+"""PNG text fields that hold the resolution and the origin of a map."""
 
 _UNKNOWN_GREY = 205
-"""What map savers write for unknown cells. Loose thresholds would take it for free."""
+"""The grey that map savers write for unknown cells. High thresholds would take it for free."""
 _RESOLUTION_LIMITS_M = (0.01, 2.0)
 _SMALLEST_M, _LARGEST_M = 8.0, 400.0
 
@@ -42,10 +42,10 @@ def read_ros(path: Path, resolution_m: float | None) -> RawMap:
     for key in ("image", "resolution", "origin"):
         if key not in fields:
             raise MapError(f"{path}: the key '{key}' is missing; a map_server file needs image, resolution and origin")
-    origin = numbers(path, "origin", fields["origin"], (2, 3), "write it as [x, y, 0]")
+    origin = _numbers(path, "origin", fields["origin"], (2, 3), "write it as [x, y, 0]")
     if len(origin) == 3 and origin[2] != 0:
         raise MapError(f"{path}: the origin has a yaw of {origin[2]:g}; turn the image upright and set the yaw to 0")
-    pixel_m = resolution_m if resolution_m is not None else number(path, "resolution", fields["resolution"])
+    pixel_m = resolution_m if resolution_m is not None else _number(path, "resolution", fields["resolution"])
     picture = path.parent / str(fields["image"])
     if not picture.is_file():
         raise MapError(f"{path}: its image {picture} is missing; put it there or correct the key 'image'")
@@ -89,14 +89,14 @@ def read_array(path: Path, resolution_m: float | None) -> RawMap:
     if array.ndim != 2 or array.dtype.kind not in "buif":
         kind = f"{array.ndim}-d {array.dtype}"
         raise MapError(f"{path}: a 2-d array of numbers or booleans is needed, this is {kind}; save one grid")
-    pixel_m = ARRAY_PIXEL_M if resolution_m is None else resolution_m
-    check_size(path, array.shape, pixel_m)
+    pixel_m = _ARRAY_PIXEL_M if resolution_m is None else resolution_m
+    _check_size(path, array.shape, pixel_m)
     if not np.isfinite(array).all():
         raise MapError(f"{path}: the array has NaN or infinite values; write 0 for wall or unknown and 1 for free")
     return RawMap(np.asarray(array != 0), pixel_m)
 
 
-def check_size(path: Path, shape: tuple[int, ...], pixel_m: float) -> None:
+def _check_size(path: Path, shape: tuple[int, ...], pixel_m: float) -> None:
     low, high = _RESOLUTION_LIMITS_M
     if not low <= pixel_m <= high:
         raise MapError(f"{path}: a resolution of {pixel_m:g} m a pixel is absurd; give one from {low} to {high:g} m")
@@ -108,7 +108,7 @@ def check_size(path: Path, shape: tuple[int, ...], pixel_m: float) -> None:
         raise MapError(f"{path}: {size}, less than {_SMALLEST_M:g} m a side; correct the resolution")
 
 
-def number(path: Path, what: str, value: object) -> float:
+def _number(path: Path, what: str, value: object) -> float:
     try:
         result = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -118,25 +118,25 @@ def number(path: Path, what: str, value: object) -> float:
     return result
 
 
-def numbers(path: Path, what: str, value: object, counts: tuple[int, ...], fix: str) -> list[float]:
+def _numbers(path: Path, what: str, value: object, counts: tuple[int, ...], fix: str) -> list[float]:
     if not isinstance(value, list | tuple) or len(value) not in counts:
         raise MapError(f"{path}: {what} is {one_line(value)}; {fix}")
-    return [number(path, what, item) for item in value]
+    return [_number(path, what, item) for item in value]
 
 
 def one_line(value: object) -> str:
-    """For messages: whatever it is, on one line and not long."""
+    """A value as text for messages: on one line, 120 characters at most."""
     text = " ".join(str(value).split())
     return text if len(text) <= 120 else text[:117] + "..."
 
 
 def _pair(path: Path, what: str, value: object) -> tuple[float, float]:
-    x_m, y_m = numbers(path, what, value, (2,), "write it as two numbers, [x, y] in metres")
+    x_m, y_m = _numbers(path, what, value, (2,), "write it as two numbers, [x, y] in metres")
     return x_m, y_m
 
 
 def _flip(image: Bool[np.ndarray, "rows columns"]) -> Bool[np.ndarray, "rows columns"]:
-    """Pictures begin at the top, maps at the bottom."""
+    """Reverse the rows: pictures begin at the top, maps at the bottom."""
     return image[::-1]
 
 
@@ -153,14 +153,14 @@ def _read_yaml(path: Path) -> dict[str, object]:
 def _free_by_thresholds(
     path: Path, fields: dict[str, object], grey: UInt8[np.ndarray, "rows columns"]
 ) -> Bool[np.ndarray, "rows columns"]:
-    """map_server's rules. Its modes differ only in how they grade what lies between free and occupied."""
+    """The rules of map_server. Its modes differ only in values between free and occupied."""
     mode = fields.get("mode", "trinary")
     if mode not in ("trinary", "scale", "raw"):
         raise MapError(f"{path}: unknown mode '{one_line(mode)}'; write trinary, scale or raw")
     negate_field = fields.get("negate", 0)
-    negate = negate_field is True or (negate_field is not False and number(path, "negate", negate_field) != 0)
-    free_below = number(path, "free_thresh", fields.get("free_thresh", 0.196))
-    occupied_above = number(path, "occupied_thresh", fields.get("occupied_thresh", 0.65))
+    negate = negate_field is True or (negate_field is not False and _number(path, "negate", negate_field) != 0)
+    free_below = _number(path, "free_thresh", fields.get("free_thresh", 0.196))
+    occupied_above = _number(path, "occupied_thresh", fields.get("occupied_thresh", 0.65))
     if not 0 < free_below <= occupied_above <= 1:
         thresholds = f"free_thresh {free_below:g} and occupied_thresh {occupied_above:g}"
         raise MapError(f"{path}: {thresholds} cannot be used; write 0.196 and 0.65, or others that rise within 0 to 1")
@@ -174,7 +174,7 @@ def _free_by_thresholds(
 def _picture_pixel_m(path: Path, resolution_m: float | None, info: dict[str, str]) -> float:
     if resolution_m is not None:
         return resolution_m
-    return number(path, RESOLUTION_KEY, info[RESOLUTION_KEY]) if RESOLUTION_KEY in info else PICTURE_PIXEL_M
+    return _number(path, RESOLUTION_KEY, info[RESOLUTION_KEY]) if RESOLUTION_KEY in info else _PICTURE_PIXEL_M
 
 
 def _read_picture(
@@ -182,7 +182,7 @@ def _read_picture(
 ) -> tuple[UInt8[np.ndarray, "rows columns"], Bool[np.ndarray, "rows columns"], dict[str, str]]:
     """Greys from 0 to 255, which pixels are not transparent, and the text fields. The size is checked first.
 
-    `described_in` is the file to blame for a wrong size, since the resolution is written there.
+    `described_in` is the file that errors about the size name, since it has the resolution.
     """
     try:
         with warnings.catch_warnings():
@@ -194,7 +194,7 @@ def _read_picture(
         raise MapError(f"{path}: not a readable PNG or PGM image ({one_line(error)}); export it again") from None
     with image:
         info = {str(key): value for key, value in image.info.items() if isinstance(value, str)}
-        check_size(described_in, (image.height, image.width), _picture_pixel_m(path, resolution_m, info))
+        _check_size(described_in, (image.height, image.width), _picture_pixel_m(path, resolution_m, info))
         try:
             if image.mode.startswith("I"):  # 16 bits
                 grey = (np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8)
@@ -202,6 +202,6 @@ def _read_picture(
                 grey = np.asarray(image.convert("L"))
             if "A" in image.mode or "transparency" in image.info:
                 return grey, np.asarray(image.convert("RGBA").getchannel("A")) > 0, info
-        except Exception as error:  # as above: a truncated file shows itself only now
+        except Exception as error:  # a truncated file raises only here
             raise MapError(f"{path}: the image is damaged ({one_line(error)}); export it again") from None
     return grey, np.full(grey.shape, True), info

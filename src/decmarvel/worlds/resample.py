@@ -16,8 +16,8 @@ def resample(
 
     A cell is wall if the centre of any wall pixel lies in it (this matters when cells are larger than pixels) or if
     the pixel at its own centre is wall (this matters when they are smaller). Wall pixels that touch, even at a corner
-    only, become wall cells that touch, so places that a wall separates stay separated for whoever moves through
-    cell sides. With two pixels a cell it is the 2 x 2 minimum. What lies beyond the map is wall.
+    only, become wall cells that touch, so places that a wall separates stay separated for moves through cell
+    sides. With two pixels a cell it is the 2 x 2 minimum. Outside the map is wall.
     """
     for axis in (0, 1):
         free = _resample_axis(free, pixel_m / cell_m, axis)

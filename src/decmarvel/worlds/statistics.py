@@ -1,4 +1,4 @@
-"""What a building made of square blocks consists of: rooms, doors, loops. Used to compare families of maps."""
+"""Counts of a building made of square blocks: rooms, doors, loops. Used to compare families of maps."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from decmarvel.worlds.building import Building
 
-NODE_SPACING_M = 4.0
+_NODE_SPACING_M = 4.0
 
 
 @dataclass(frozen=True)
@@ -16,22 +16,22 @@ class BlockStatistics:
     """Counts of one building. Rooms are what remains of the free blocks when passages one block wide are taken away."""
 
     free_area_m2: float
-    """Counted in cells, so a little less than the area of the blocks wherever cells straddle a block's border."""
+    """The area of free cells; it is a little less than that of the blocks where cells cross a block's border."""
     free_blocks: int
     components: int
     loops: int
-    """First Betti number of the free blocks: walls that one can walk around."""
+    """First Betti number of the free blocks: the number of walls with a way around them."""
     share_in_2x2: float
-    """Of the free blocks, those inside some 2 x 2 square of free blocks."""
+    """Share of the free blocks that are inside some 2 x 2 square of free blocks."""
     share_in_3x3: float
     cores_3x3: int
-    """Separate places where a 3 x 3 square fits."""
+    """Number of separate places where a 3 x 3 square fits."""
     room_sides: tuple[int, ...]
     """Both sides, in blocks, of every room's bounding rectangle."""
     room_degrees: tuple[int, ...]
-    """Doors of each room."""
+    """Number of doors of each room."""
     rooms_on_loops: int
-    """Rooms left after dead ends are pruned, again and again."""
+    """Number of rooms left when dead ends are removed repeatedly."""
     nodes: int
     """Free sites of a 4 m lattice that has the start as a site."""
 
@@ -64,7 +64,7 @@ def block_statistics(building: Building, block_m: float = 5.0) -> BlockStatistic
         room_sides=tuple(side.stop - side.start for box in boxes for side in box),
         room_degrees=tuple(sum(room in door for door in doors) for room in range(1, room_count + 1)),
         rooms_on_loops=len(_without_dead_ends(room_count, doors)),
-        nodes=node_count(building),
+        nodes=_node_count(building),
     )
 
 
@@ -84,7 +84,7 @@ def betti_number(free: Bool[np.ndarray, "rows columns"]) -> int:
     return int(ndimage.label(free)[1] - (free.sum() - sides + squares))
 
 
-def node_count(building: Building, spacing_m: float = NODE_SPACING_M) -> int:
+def _node_count(building: Building, spacing_m: float = _NODE_SPACING_M) -> int:
     stride = round(spacing_m / building.cell_m)
     row, column = building.start
     return int(building.free[row % stride :: stride, column % stride :: stride].sum())
@@ -95,7 +95,7 @@ def _doors(blocks: Bool[np.ndarray, "rows columns"], rooms: Int[np.ndarray, "row
     passages, count = ndimage.label(blocks & (rooms == 0))
     ends: list[list[int]] = [[] for _ in range(count)]
     for shift, axis in ((1, 0), (-1, 0), (1, 1), (-1, 1)):
-        beside = np.roll(rooms, shift, axis)  # the border is solid, so nothing comes round
+        beside = np.roll(rooms, shift, axis)  # the border is solid, so the roll brings in no room
         touching = (passages > 0) & (beside > 0)
         for passage, room in zip(passages[touching].tolist(), beside[touching].tolist(), strict=True):
             ends[passage - 1].append(room)

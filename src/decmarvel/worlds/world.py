@@ -1,4 +1,4 @@
-"""The ground truth as arrays: what missions fly in."""
+"""The ground truth of a mission as arrays."""
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Int32

@@ -4,9 +4,11 @@ import jax
 import pytest
 
 import oracles.goals
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation import roster
 from minds import MOST_CLOSE_CALLS, draw_cells, draw_mind, draw_view, fewer, from_goal, to_goal
 from robot.planners.checks import check_nearest, propose
+
+pytestmark = pytest.mark.slow
 
 
 @fewer
@@ -19,7 +21,9 @@ def test_nearest_and_sector_equal_oracle(name, config, seeds):
         if seed % 3 == 0:  # some goal of the past
             cell = draw_cells(mind, seed, 1)[0]
             old = oracles.goals.Goal(min(oracles.goals.seeing_sites(mind, cell), default=mind.site), cell)
-        proposal, memory = jax.device_get(propose(config, PLANNERS[name], view, to_goal(old), jax.random.key(seed)))
+        proposal, memory = jax.device_get(
+            propose(config, roster.planner(name), view, to_goal(old), jax.random.key(seed))
+        )
         got = from_goal(memory)
         chosen += got is not None
         different += not check_nearest(mind, old, name == "sector", got, proposal)

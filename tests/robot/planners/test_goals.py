@@ -5,6 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import oracles.goals
 from decmarvel.core.config import Config
@@ -14,6 +15,8 @@ from decmarvel.robot.planners import goals as goal
 from decmarvel.robot.planners.goals import Goal
 from minds import draw_cells, draw_mind, draw_view, fewer, pair, to_goal, whole, worlds
 from robot.planners.checks import check_pursuit
+
+pytestmark = pytest.mark.slow
 
 
 @partial(jax.jit, static_argnums=0)

@@ -16,10 +16,12 @@ from decmarvel.core.types import FAR_MM, RETURN_HOME, LocalView
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.planners import goals as goal
 from decmarvel.robot.planners import nbvp
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation import roster
 from minds import draw_mind, draw_view, fewer, whole
 from oracles.mind import Mind
 from robot.planners.checks import check_nbvp, propose, samples_of, whole_gain
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("config", "seeds"), [(SMALL, range(60)), (FINE, range(10)), (DEFAULT, range(1))])
@@ -121,7 +123,7 @@ def test_nbvp_equals_oracle():
             mind = one_view_left(mind, cells, bins, own=seed % 3 == 1)
             view = dataclasses.replace(view, sensed=jnp.asarray(mind.sensed))
         old = nbvp.Plan(whole(cells), whole(bins), whole(padded(walk(mind, seed))), whole(mind.site))
-        proposal, new = jax.device_get(propose(SMALL, PLANNERS["nbvp"], view, old, key))
+        proposal, new = jax.device_get(propose(SMALL, roster.planner("nbvp"), view, old, key))
         different += not check_nbvp(mind, jax.device_get(old), new, proposal, key)
         home += int(proposal.choice) == RETURN_HOME
         outside += seed % 3 == 1 and int(proposal.choice) != RETURN_HOME

@@ -73,6 +73,7 @@ def draw_looking(config: Config, seed: int) -> tuple[LocalView, np.ndarray]:
     return looking(view, site, int(rng.integers(360)), bins), rng.permutation(SLOTS)[:6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("config", "seeds"), [(SMALL, range(150)), (FINE, range(20)), (DEFAULT, range(1, 7))])
 def test_what_a_move_shows_equals_oracle(config, seeds):
     """Over random beliefs, places and headings, for slots with an edge and without, and beyond the lattice too."""

@@ -5,6 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import oracles.smmr
 from cases import DEFAULT, SITES, SMALL
@@ -13,7 +14,7 @@ from decmarvel.core.types import FAR_MM, LocalView
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.planners import goals as goal
 from decmarvel.robot.planners import smmr
-from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation import roster
 from minds import draw_mind, draw_view, fewer, pair, whole, worlds
 from robot.planners.checks import check_pursuit, propose
 
@@ -58,6 +59,7 @@ def fall(config: Config, view: LocalView, potential, viewpoints):
     return smmr.descend(view, open_, potential, viewpoints)
 
 
+@pytest.mark.slow
 @fewer
 def test_potential_and_descent_equal_oracle(config, seeds):
     ends, repelled = 0, 0
@@ -82,6 +84,7 @@ def test_potential_and_descent_equal_oracle(config, seeds):
     assert repelled > len(seeds) // 4
 
 
+@pytest.mark.slow
 @fewer
 def test_descent_over_rough_ground_equals_oracle(config, seeds):
     """Levels at random: the descent is caught, and the flow sets it free again, often or until the steps run out."""
@@ -103,12 +106,13 @@ def test_descent_over_rough_ground_equals_oracle(config, seeds):
     assert reached > len(seeds) // 10 or config == DEFAULT
 
 
+@pytest.mark.slow
 @fewer
 def test_smmr_equals_oracle(config, seeds):
     chosen = 0
     for seed in seeds:
         mind, view = draw_mind(config, seed), draw_view(config, seed)
-        proposal, _ = jax.device_get(propose(config, PLANNERS["smmr"], view, None, jax.random.key(seed)))
+        proposal, _ = jax.device_get(propose(config, roster.planner("smmr"), view, None, jax.random.key(seed)))
         if mind.feasible.any():
             check_pursuit(mind, oracles.smmr.smmr_goal(mind), True, proposal)
             chosen += int(proposal.choice) >= 0

@@ -37,7 +37,7 @@ from robot.policy.small_networks import (
     seeds,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @eqx.filter_jit

@@ -36,6 +36,7 @@ def random_neighbours(rng, places: int, count: int) -> np.ndarray:
     return mask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("counts", [(1, 64), (30, 120), (128, 0)])
 def test_the_kernels_equal_the_plain_layer(counts, gated):
@@ -70,6 +71,7 @@ def test_a_gradient_that_is_summed_in_parts_is_the_gradient(shape):
     np.testing.assert_allclose(of_weight, np.einsum("nra,nrb->ab", slope, x), rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_the_kernels_change_nothing_of_the_policy():
     """Nor of its gradient, through all layers and what they keep for it."""
     observation = next(each for _, each, _ in one_each(9) if each.action_mask.sum() > 9)

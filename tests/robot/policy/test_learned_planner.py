@@ -41,7 +41,7 @@ from robot.policy.small_networks import (
     true_of,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 def test_a_learned_planner_flies_and_everybody_gets_home():

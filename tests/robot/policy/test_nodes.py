@@ -12,6 +12,7 @@ from robot.policy.small_networks import ALL, SIZE, mask_of, one_each_with_ways, 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
+@pytest.mark.slow
 @seeds
 @pytest.mark.parametrize("bucket", [ALL + 7, ALL, 10, 1])
 def test_nodes_equal_oracle(seed, bucket):

@@ -42,7 +42,7 @@ from robot.policy.small_networks import (
     whole,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 def packed(seed):

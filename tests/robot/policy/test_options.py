@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import oracles.goals
 from cases import SMALL
@@ -22,6 +23,8 @@ from minds import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, of, view_of
 from missions import mind_of, mission
 from oracles.goals import Offer
 from oracles.mind import Mind
+
+pytestmark = pytest.mark.slow
 
 SECTOR_M, STALE_M, APART_M, COUNT = 20, 80, 8.0, 6
 NO_OPTION = -1

@@ -11,7 +11,6 @@ import pytest
 from safetensors.numpy import load, save
 
 from decmarvel import cli
-from decmarvel.benchmark.batches import weights_digest
 from decmarvel.robot.policy.option_actor import OptionActorConfig
 from decmarvel.robot.policy.planner import ACTOR_CONFIGS, LearnedPlanner, load_actor, published
 from decmarvel.robot.policy.predecessor import MarvelConfig
@@ -50,6 +49,7 @@ def saved(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_weights_round_trip(saved):
     network, card = load_actor(saved)
     assert card == CARD
@@ -93,7 +93,7 @@ def test_a_fingerprint_is_of_the_arrays_alone(saved):
     own = fingerprint(network)
     assert own == known_fingerprint(saved) == fingerprint(load_actor(saved)[0])
     assert json.loads(card_path(saved).read_text())["fingerprint"] == own
-    assert weights_digest(LearnedPlanner(network)) == own, "rows of a benchmark say the same"
+    assert fingerprint(LearnedPlanner(network)) == own, "which is what rows of a benchmark say"
     moved = eqx.tree_at(lambda n: n.pointer.query.weight, network, replace_fn=lambda leaf: leaf.at[0, 0].add(1e-3))
     turned = eqx.tree_at(lambda n: n.pointer.query.weight, network, replace_fn=lambda leaf: leaf.reshape(32, 8))
     half = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), network)
@@ -210,9 +210,7 @@ def test_the_command_line_says_it_in_one_line(monkeypatch, capsys, tmp_path):
 
 
 def shipped():
-    path = published("options")
-    assert path is not None
-    return path
+    return published("options")
 
 
 def test_the_package_has_weights_of_its_own():
@@ -227,7 +225,7 @@ def test_the_package_has_weights_of_its_own():
     assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(actor))
     assert np.ptp(np.asarray(actor.staleness.last.weight)) > 0.1, "it has learned something"
     assert np.asarray(actor.scorer.value.weight).any(), "and not only from the team's maps"
-    assert published("dec-marvel") is None
+    assert not published("dec-marvel").exists()
 
 
 def test_the_cards_of_the_package_tell_the_true_sizes():

@@ -1,6 +1,6 @@
-"""Plots of a benchmark: coverage over distance, success over budget, everything at a glance. One look per planner."""
+"""Plots of a benchmark: coverage over distance, success over budget, an overview. One look per planner."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,27 +14,17 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from decmarvel.benchmark.report.published import PLANNERS, published
+from decmarvel.benchmark.metrics import Metric, shown_in
+from decmarvel.benchmark.report.published import PLANNERS, as_published, published
 from decmarvel.benchmark.report.statistics import Estimate, bootstrap_band
-from decmarvel.benchmark.report.summary import Condition, Results, Summary
+from decmarvel.benchmark.report.summary import Condition, Results, Summary, in_order
 from decmarvel.benchmark.rows import CURVE_STEP_M
 from decmarvel.core.files import write_whole
-from decmarvel.show.sheet import FAINT, GROUND, INK, save
+from decmarvel.show.style import FAINT, GROUND, INK, OTHER_LOOKS, PLANNER_LOOKS, RADIO_LOOKS, save
 
-_KNOWN = {
-    "nearest": ("#E69F00", "o"),
-    "smmr": ("#56B4E9", "s"),
-    "nbvp": ("#009E73", "^"),
-    "marvel": ("#CC79A7", "D"),
-    "dec-marvel": ("#D55E00", "P"),
-    "sector": ("#0072B2", "v"),
-    "random": ("#7C828B", "X"),
-}
-"""Colours of Okabe and Ito, which colour-blind readers tell apart; the markers tell them apart in print, too."""
-_RADIO = (("#000000", "h"), ("#5A4FCF", "H"))
-_OTHERS = (("#882255", "<"), ("#6F6F2E", ">"), ("#44AA99", "p"), ("#332288", "d"))
 _BAND_RESAMPLES = 2000
 _GOAL = 0.99
+"""Coverage from which a mission is a success."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +47,22 @@ class Look:
 
 def looks(results: Results) -> dict[str, Look]:
     """A fixed look for the planners that are known, the next free one for others."""
-    radio, others = iter(_RADIO * 9), iter(_OTHERS * 9)
+    radio, others = iter(RADIO_LOOKS * 9), iter(OTHER_LOOKS * 9)
     found = {}
     for planner in results.planners:
         dashed = results.communicates[planner]
-        colour, marker = next(radio) if dashed else _KNOWN.get(planner) or next(others)
+        colour, marker = next(radio) if dashed else PLANNER_LOOKS.get(planner) or next(others)
         found[planner] = Look(results.label(planner), colour, marker, dashed)
     return found
+
+
+def published_looks(results: Results, conditions: Sequence[Condition]) -> dict[str, Look]:
+    """Of the paper's planners that were not flown here, where the paper has figures for these conditions."""
+    return {
+        planner: Look(as_published(planner), *PLANNER_LOOKS[planner], dashed=False)
+        for planner in PLANNERS
+        if planner not in results.planners and any(published(planner, c.robots, c.budget_m) for c in conditions)
+    }
 
 
 def draw_curves(results: Results, robots: int, stem: Path) -> None:
@@ -109,18 +108,14 @@ def draw_success(results: Results, stem: Path) -> None:
     teams, budgets = sorted({s.robots for s in conditions}), sorted({s.budget_m for s in conditions})
     figure, panels = _panels(len(teams), height=3.7)
     style = looks(results)
-    told = {
-        planner: Look(f"{planner} (paper only)", *_KNOWN[planner], dashed=False)
-        for planner in PLANNERS
-        if planner not in style and any(published(planner, c.robots, c.budget_m) for c in conditions)
-    }
+    told = published_looks(results, conditions)
     shift = _shifts(len(style), 0.075)
     for axes, robots in zip(panels, teams, strict=True):
         for (planner, look), beside in zip(style.items(), shift, strict=True):
             there = _there(results, planner, [Condition(budget_m, robots) for budget_m in budgets])
             at = [budgets.index(summary.condition.budget_m) + beside for summary in there]
-            _points(axes, at, [summary.success for summary in there], look, 100.0)
-            axes.plot(at, [100 * summary.success.mean for summary in there], **look.line, linewidth=1, alpha=0.5)
+            _points(axes, at, [summary["success"] for summary in there], look, 100.0)
+            axes.plot(at, [100 * summary["success"].mean for summary in there], **look.line, linewidth=1, alpha=0.5)
             papers = [(x, s.paper.success_percent) for x, s in zip(at, there, strict=True) if s.paper is not None]
             if papers:
                 axes.plot(*zip(*papers, strict=True), **_hollow(look))
@@ -134,8 +129,7 @@ def draw_success(results: Results, stem: Path) -> None:
         axes.set_title(_team(robots), loc="left", fontsize=10, color=INK)
     panels[0].set_ylabel("missions that reach 99%")
     _percent_axis(panels)
-    extra = _paper_key("in the paper", results, conditions)
-    extra += [Line2D([], [], **_hollow(look), label=look.label) for look in told.values()]
+    extra = _paper_keys(results, conditions)
     _finish(
         figure,
         results,
@@ -147,34 +141,32 @@ def draw_success(results: Results, stem: Path) -> None:
     )
 
 
-def draw_glance(results: Results, stem: Path) -> None:
-    """Coverage and penalised metres of every condition, a line per planner."""
+def draw_overview(results: Results, stem: Path) -> None:
+    """The metrics that are shown in the overview: a panel each, a line per condition, a mark per planner."""
     conditions = sorted((s for s in results.conditions if s.plain), key=lambda s: (s.robots, s.budget_m))
-    style = looks(results)
-    figure = Figure(figsize=(9.6, 1.4 + len(conditions) * max(0.5, 0.11 * len(style))), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    style = looks(results) | published_looks(results, conditions)
+    metrics = shown_in("overview")
+    size = (4.8 * len(metrics), 1.4 + len(conditions) * max(0.5, 0.11 * len(style)))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = [panel for row in figure.subplots(1, len(metrics), sharey=True, squeeze=False) for panel in row]
     shift = -_shifts(len(style), 0.78 / max(1, len(style)))
-    for (planner, look), beside in zip(style.items(), shift, strict=True):
+    middle = {condition: len(conditions) - 1 - number for number, condition in enumerate(conditions)}
+    for planner, beside in zip(in_order(style, results.communicates), shift, strict=True):
+        look = style[planner]
         there = _there(results, planner, conditions)
-        at = [len(conditions) - 1 - conditions.index(summary.condition) + beside for summary in there]
-        for axes, name, scale in ((left, "coverage", 100.0), (right, "penalised", 1.0)):
-            _points(axes, at, [getattr(summary, name) for summary in there], look, scale, across=True)
-        papers = [(100 * s.paper.coverage, y) for y, s in zip(at, there, strict=True) if s.paper is not None]
-        if papers:
-            left.plot(*zip(*papers, strict=True), **_hollow(look))
-    for number, condition in enumerate(reversed(conditions)):
-        for axes in (left, right):
-            if number % 2 == 0:
-                axes.axhspan(number - 0.5, number + 0.5, color=GROUND, alpha=0.5, linewidth=0, zorder=0)
-        right.plot([condition.budget_m] * 2, [number - 0.45, number + 0.45], color=FAINT, linewidth=1.2)
-    left.set_yticks(range(len(conditions)), [f"{_team(s.robots)}\n{s.budget_m:g} m" for s in reversed(conditions)])
-    left.set(ylim=(-0.5, len(conditions) - 0.5), xlabel="merged coverage at the end, %")
-    left.axvline(100 * _GOAL, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
-    right.set(xlabel="penalised metres to 99%, m")
-    left.set_title("coverage: right is better", loc="left", fontsize=10, color=INK)
-    right.set_title("distance: left is better", loc="left", fontsize=10, color=INK)
-    _bare([left, right], "x")
-    extra = _paper_key("paper's coverage", results, conditions)
+        at = [middle[summary.condition] + beside for summary in there]
+        for axes, metric in zip(panels, metrics, strict=True):
+            _points(axes, at, [summary[metric.name] for summary in there], look, metric.figure_scale, across=True)
+            papers = _papers(metric, planner, conditions)
+            if papers:
+                axes.plot([x for _, x in papers], [middle[c] + beside for c, _ in papers], **_hollow(look))
+    for axes, metric in zip(panels, metrics, strict=True):
+        _overview_axes(axes, metric, middle)
+    names = [f"{_team(s.robots)}\n{s.budget_m:g} m" for s in reversed(conditions)]
+    panels[0].set_yticks(range(len(conditions)), names)
+    panels[0].set(ylim=(-0.5, len(conditions) - 0.5))
+    _bare(panels, "x")
+    extra = _paper_keys(results, conditions)
     _finish(
         figure,
         results,
@@ -184,6 +176,27 @@ def draw_glance(results: Results, stem: Path) -> None:
         stem,
         extra,
     )
+
+
+def _overview_axes(axes: Axes, metric: Metric, middle: Mapping[Condition, int]) -> None:
+    """Bands for the conditions, the goal, and for distances the budget, which none exceeds."""
+    for condition, number in middle.items():
+        if number % 2 == 0:
+            axes.axhspan(number - 0.5, number + 0.5, color=GROUND, alpha=0.5, linewidth=0, zorder=0)
+        if metric.unit == "m":
+            axes.plot([condition.budget_m] * 2, [number - 0.45, number + 0.45], color=FAINT, linewidth=1.2)
+    if metric.goal is not None:
+        axes.axvline(metric.figure_scale * metric.goal, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
+    axes.set(xlabel=f"{metric.label}, {metric.figure_unit}")
+    side = "right" if metric.higher_is_better else "left"
+    axes.set_title(f"{metric.label}: {side} is better", loc="left", fontsize=10, color=INK)
+
+
+def _papers(metric: Metric, planner: str, conditions: Sequence[Condition]) -> list[tuple[Condition, float]]:
+    """What the paper prints of a metric, in the unit of figures."""
+    rows = [(condition, published(planner, condition.robots, condition.budget_m)) for condition in conditions]
+    found = [(condition, row.printed(metric.name)) for condition, row in rows if row is not None]
+    return [(c, metric.figure_scale / metric.scale * printed[0]) for c, printed in found if printed is not None]
 
 
 def _there(results: Results, planner: str, conditions: Sequence[Condition]) -> list[Summary]:
@@ -216,10 +229,11 @@ def _hollow(look: Look) -> dict[str, Any]:
     }
 
 
-def _paper_key(text: str, results: Results, conditions: Sequence[Condition]) -> list[Line2D]:
-    """The legend of the hollow markers, if there are any."""
+def _paper_keys(results: Results, conditions: Sequence[Condition]) -> list[Line2D]:
+    """The legend of the hollow markers, as far as there are any."""
     shown = any(summary.paper for summary in results.summaries.values() if summary.condition in conditions)
-    return [Line2D([], [], **_hollow(Look("", FAINT, "o", False)), label=text)] if shown else []
+    hollow = [Look("in the paper", FAINT, "o", False)] * shown + list(published_looks(results, conditions).values())
+    return [Line2D([], [], **_hollow(look), label=look.label) for look in hollow]
 
 
 def _shifts(count: int, step: float) -> np.ndarray:

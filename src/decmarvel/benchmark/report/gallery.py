@@ -15,18 +15,18 @@ from decmarvel.benchmark.report.charts import heading, key
 from decmarvel.benchmark.report.summary import Results
 from decmarvel.recording.format import Recording, load_recording
 from decmarvel.recording.playback import beliefs_after
-from decmarvel.show.figures import ROBOT_COLOURS, mission_sheet, paint_mission
-from decmarvel.show.sheet import FAINT, FLOOR, HATCH, INK, MISSED, WALL, save
+from decmarvel.show.figures import mission_sheet, paint_mission
+from decmarvel.show.style import FAINT, FLOOR, HATCH, INK, MISSED, ROBOTS, WALL, save
 from decmarvel.simulation.team_map import merge
 
 USUAL_TEAM = 4
-"""The team size that is shown where one must do."""
+"""The team size that is shown where there is room for one only."""
 _COLUMNS = 3
 _PANEL_INCHES = 4.1
 
 
 @dataclass(frozen=True)
-class Shown:
+class FinalMap:
     """A recorded mission and the team's map at its end."""
 
     recording: Recording
@@ -52,7 +52,7 @@ def draw_galleries(results: Results, recordings: Sequence[Recording], folder: Pa
     chosen = pick(recordings, robots)
     order = [name for name in results.planners if name in chosen] + sorted(set(chosen) - set(results.planners))
     labels = {name: results.label(name) if name in results.communicates else name for name in order}
-    shown = {name: [at_the_end(recording) for recording in chosen[name]] for name in order}
+    shown = {name: [final_map(recording) for recording in chosen[name]] for name in order}
     made = []
     same = same_mission([mission for name in order for mission in shown[name]])
     if len(same) > 1:
@@ -83,21 +83,21 @@ def pick(recordings: Sequence[Recording], robots: int) -> dict[str, list[Recordi
     return {planner: [by[budget] for budget in sorted(by)] for planner, by in found.items()}
 
 
-def same_mission(missions: Sequence[Shown]) -> list[Shown]:
+def same_mission(missions: Sequence[FinalMap]) -> list[FinalMap]:
     """One mission that most planners have flown; of several, that with the smallest budget: there they differ most."""
-    by_mission: dict[tuple[float, str, int], list[Shown]] = {}
+    by_mission: dict[tuple[float, str, int], list[FinalMap]] = {}
     for shown in missions:
         one = shown.recording
         by_mission.setdefault((budget_m(one), one.map_id, one.seed), []).append(shown)
     return by_mission[min(by_mission, key=lambda mission: (-len(by_mission[mission]), mission))] if missions else []
 
 
-def at_the_end(recording: Recording) -> Shown:
-    """Fly it again in memory, as far as the camera is concerned."""
-    return Shown(recording, np.asarray(merge(beliefs_after(recording, recording.decisions))))
+def final_map(recording: Recording) -> FinalMap:
+    """Work out from the recorded poses what the team had seen at the end."""
+    return FinalMap(recording, np.asarray(merge(beliefs_after(recording, recording.decisions))))
 
 
-def draw_gallery(missions: Sequence[Shown], titles: Sequence[str], headline: str, path: Path) -> None:
+def draw_gallery(missions: Sequence[FinalMap], titles: Sequence[str], headline: str, path: Path) -> None:
     """Final maps beside each other, at one scale, with one legend."""
     sheets = [mission_sheet(shown.recording, shown.merged) for shown in missions]
     boxes = [sheet.extent_m for sheet in sheets]
@@ -127,10 +127,10 @@ def draw_gallery(missions: Sequence[Shown], titles: Sequence[str], headline: str
 
 def _keys(robots: int) -> list[Any]:
     base: dict[str, Any] = {"marker": "o", "markersize": 9, "markeredgecolor": "white", "linestyle": "none"}
-    shown = min(robots, len(ROBOT_COLOURS))
+    shown = min(robots, len(ROBOTS))
     keys: list[Any] = [
         Line2D([], [], color=colour, linewidth=1.7, label=f"robot {number + 1}")
-        for number, colour in enumerate(ROBOT_COLOURS[:shown])
+        for number, colour in enumerate(ROBOTS[:shown])
     ]
     keys.append(Line2D([], [], color=FAINT, **base, label="its base"))
     keys.append(Patch(facecolor=FLOOR, edgecolor=FAINT, linewidth=0.6, label="explored floor"))

@@ -7,21 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from decmarvel import __version__
+from decmarvel.benchmark.metrics import Metric
 from decmarvel.benchmark.report import charts, gallery, tables
+from decmarvel.benchmark.report.comparisons import paired_tests, short
+from decmarvel.benchmark.report.published import TRIALS
 from decmarvel.benchmark.report.statistics import RESAMPLES
-from decmarvel.benchmark.report.summary import QUIET, Comparison, Condition, Results
+from decmarvel.benchmark.report.summary import QUIET, Condition, Results
 from decmarvel.benchmark.report.tables import markdown_escape, markdown_grid
 from decmarvel.core.files import write_whole
 
 CALIBRATED = ("nearest", "smmr", "nbvp")
 """Planners whose rules are public, so that the paper's figures check our simulator."""
 COVERAGE_LIMIT, METRES_LIMIT = 0.06, 0.12
-SIGNIFICANT = 0.05
-_TITLES = {
-    "success": ("Success", "Exact McNemar test; differences in percentage points"),
-    "coverage": ("Coverage", "Wilcoxon signed-rank test; mean differences in percentage points"),
-    "metres": ("Penalised metres to 99%", "Wilcoxon signed-rank test; mean differences in metres saved"),
-}
 
 
 def write_report(
@@ -65,10 +62,15 @@ def write_report(
     say("replays of the recorded missions")
     shown = gallery.draw_galleries(results, recordings, folder) if recordings else []
     say("page")
-    parts = [_lead(results), _glance(pictures)]
+    parts = [_lead(results), _overview(pictures)]
     if plain:
-        parts += [_table_1(results, plain), _plots(pictures), _besides(results, plain)]
-    parts += [_tests(results, baseline), _calibration(results), _table_3(results, failing), _noise(results, noisy)]
+        parts += [_table_1(results, plain), _plots(pictures), _more(results, plain)]
+    parts += [
+        paired_tests(results, baseline),
+        _calibration(results),
+        _table_3(results, failing),
+        _noise(results, noisy),
+    ]
     parts += [_gallery(shown), _method(results), _files(folder)]
     _write(folder / "report.md", "\n".join(part for part in parts if part))
     return results
@@ -82,13 +84,13 @@ def _write_table(
     results: Results,
     stem: Path,
     conditions: Sequence[Condition],
-    quantities: Sequence[tables.Quantity],
+    metrics: Sequence[Metric],
     extra: str,
     caption: str,
 ) -> None:
-    table = tables.build(results, conditions, quantities, extra)
+    table = tables.build(results, conditions, metrics, extra)
     _write(stem.with_suffix(".tex"), tables.latex(table, caption, f"tab:{stem.name}"))
-    _write(stem.with_suffix(".csv"), tables.csv_text(tables.long_lines(results, conditions, quantities)))
+    _write(stem.with_suffix(".csv"), tables.csv_text(tables.long_lines(results, conditions, metrics)))
 
 
 def _breakdowns(results: Results) -> list[Condition]:
@@ -170,7 +172,7 @@ def _draw_plots(results: Results, folder: Path, say: Callable[[str], None]) -> l
     if not plain:
         return []
     say("plots")
-    charts.draw_glance(results, folder / "glance.png")
+    charts.draw_overview(results, folder / "glance.png")
     made = [("glance", "Coverage and penalised metres of every planner in every setting, with 95% intervals")]
     teams = sorted({condition.robots for condition in plain}, key=lambda robots: (robots != gallery.USUAL_TEAM, robots))
     for robots in teams:
@@ -181,7 +183,7 @@ def _draw_plots(results: Results, folder: Path, say: Callable[[str], None]) -> l
     return made
 
 
-def _glance(pictures: Sequence[tuple[str, str]]) -> str:
+def _overview(pictures: Sequence[tuple[str, str]]) -> str:
     return "".join(f"![{text}]({name}.png)\n" for name, text in pictures[:1])
 
 
@@ -192,8 +194,9 @@ def _table_1(results: Results, plain: Sequence[Condition]) -> str:
         "missions "
         "that reached 99%, as in the paper, which flatters planners that succeed on easy maps only: the penalised "
         "metres "
-        "further down do not. Bold: the best planner without a radio. *Italics*: the paper's figure, 100 trials each, "
-        "on maps of its own.\n\n" + tables.markdown(tables.build(results, plain, tables.TABLE_1))
+        f"further down do not. Bold: the best planner without a radio. *Italics*: the paper's figure, {TRIALS} trials "
+        "each, on maps of its own; *as published* are planners that were not flown here.\n\n"
+        + tables.markdown(tables.build(results, plain, tables.TABLE_1))
     )
 
 
@@ -201,7 +204,7 @@ def _plots(pictures: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"![{text}]({name}.png)\n" for name, text in pictures[1:])
 
 
-def _besides(results: Results, plain: Sequence[Condition]) -> str:
+def _more(results: Results, plain: Sequence[Condition]) -> str:
     text = (
         "## More about the same missions\n\n"
         "Penalised metres count a mission that did not reach 99% with its whole budget. Overlap in Table I is "
@@ -212,7 +215,7 @@ def _besides(results: Results, plain: Sequence[Condition]) -> str:
         "one. Individual 99%: metres until a robot's own map was "
         "complete, mean over the robots that got there, *n* missions with such a robot.\n\n"
     )
-    text += tables.markdown(tables.build(results, plain, tables.BESIDES))
+    text += tables.markdown(tables.build(results, plain, tables.MORE))
     lost = [(key, summary) for key, summary in results.summaries.items() if summary.stranded]
     if not lost:
         return text + "\nStranded robots: none.\n"
@@ -224,86 +227,6 @@ def _besides(results: Results, plain: Sequence[Condition]) -> str:
     return text + "\n**Stranded robots**, neither home nor broken at the end:\n\n" + markdown_grid(lines)
 
 
-def _tests(results: Results, baseline: str | None) -> str:
-    """Conditions of Table I, then breakdowns and noise: two families of tests for each metric."""
-    if len(results.planners) < 2:
-        return ""
-    over = f" Baseline: {markdown_escape(results.label(baseline))}." if baseline else ""
-    text = (
-        "## Who beats whom\n\n"
-        "Two planners are compared on the missions that both flew: same map, seed, team, budget and conditions. A "
-        "setting is "
-        f"won where p, corrected by Holm's method over all tests of a table, is below {SIGNIFICANT}.{over}\n\n"
-    )
-    plain = [condition for condition in results.conditions if condition.plain]
-    others = [condition for condition in results.conditions if not condition.plain]
-    for conditions, where in ((plain, ""), (others, " with breakdowns or noise")):
-        for metric, (name, how) in _TITLES.items():
-            comparisons = results.compare(metric, conditions, baseline)
-            if comparisons:
-                text += f"### {name}{where}\n\n{how}.\n\n"
-                text += _wins(results, comparisons, baseline) + _details(results, comparisons)
-    return text
-
-
-def _wins(results: Results, comparisons: Sequence[Comparison], baseline: str | None) -> str:
-    """In how many settings the planner of the row beats that of the column, and the other way round."""
-    score: dict[tuple[str, str], list[int]] = {}
-    for test in comparisons:
-        for one, other, sign in ((test.first, test.second, 1), (test.second, test.first, -1)):
-            tally = score.setdefault((one, other), [0, 0, 0])
-            tally[2] += 1
-            if test.p_holm < SIGNIFICANT:
-                tally[0 if sign * test.difference.mean > 0 else 1] += 1
-    names = [name for name in results.planners if any(name in pair for pair in score)]
-    columns = [baseline] if baseline else names
-    lines = [["won : lost of settings", *(f"against {markdown_escape(results.label(name))}" for name in columns)]]
-    for one in names:
-        if one == baseline:
-            continue
-        cells = []
-        for other in columns:
-            won, lost, all_of = score.get((one, other), (0, 0, 0))
-            text = f"{won} : {lost} of {all_of}"
-            cells.append("" if one == other else tables.ABSENT if not all_of else f"**{text}**" if won > lost else text)
-        lines.append([markdown_escape(results.label(one)), *cells])
-    return markdown_grid(lines) + "\n"
-
-
-def _details(results: Results, comparisons: Sequence[Comparison]) -> str:
-    """A line per pair, a column per setting: by how much the first is better, and p."""
-    conditions = [c for c in results.conditions if any(test.condition == c for test in comparisons)]
-    pairs = list(dict.fromkeys((test.first, test.second) for test in comparisons))
-    found = {(test.first, test.second, test.condition): test for test in comparisons}
-    lines = [["better on average, and than whom", *(_short(condition) for condition in conditions)]]
-    for first, second in pairs:
-        cells = []
-        for condition in conditions:
-            test = found.get((first, second, condition))
-            cells.append(tables.ABSENT if test is None else _difference(test))
-        names = (markdown_escape(results.label(name)) for name in (first, second))
-        lines.append([" over ".join(names), *cells])
-    return (
-        "<details><summary>Every pair and setting: mean difference [95% interval], corrected p, shared missions"
-        f"</summary>\n\n{markdown_grid(lines)}\n</details>\n\n"
-    )
-
-
-def _difference(test: Comparison) -> str:
-    gap = test.difference
-    mean, low, high = (f"{round(value, 1) + 0.0:+.1f}" for value in (gap.mean, gap.low, gap.high))  # no -0.0
-    text = f"{mean} [{low}, {high}]"
-    p = "p < 0.001" if test.p_holm < 0.001 else f"p = {test.p_holm:.3f}" if test.p_holm < 1 else "p = 1"
-    return f"{f'**{text}**' if test.p_holm < SIGNIFICANT else text}<br>{p}, {test.pairs}"
-
-
-def _short(condition: Condition) -> str:
-    extras = f"<br>{condition.broken} broken" * (condition.broken > 0)
-    return f"N = {condition.robots}<br>{condition.budget_m:g} m{extras}" + (
-        f"<br>noise {condition.noise}" if condition.noise != QUIET else ""
-    )
-
-
 def _calibration(results: Results) -> str:
     """How far the planners with public rules are from the paper's figures."""
     flown = [name for name in CALIBRATED if name in results.planners]
@@ -311,7 +234,7 @@ def _calibration(results: Results) -> str:
     if not conditions:
         return ""
     far, all_of = 0, 0
-    lines = [["ours against the paper", *(_short(condition) for condition in conditions)]]
+    lines = [["ours against the paper", *(short(condition) for condition in conditions)]]
     for name in flown:
         cells = []
         for condition in conditions:
@@ -334,11 +257,12 @@ def _gaps(results: Results, planner: str, condition: Condition) -> list[tuple[st
     summary = results.summaries.get((planner, condition))
     if summary is None or summary.paper is None:
         return []
-    coverage = summary.coverage.mean - summary.paper.coverage
+    coverage = summary["coverage"].mean - summary.paper.coverage
     gaps = [(f"coverage {round(coverage, 3) + 0.0:+.3f}", abs(coverage) > COVERAGE_LIMIT)]
-    if summary.metres.known:
-        metres = summary.metres.mean / summary.paper.metres.mean - 1
-        gaps.append((f"metres {round(metres, 3) + 0.0:+.1%}, n = {summary.metres.count}", abs(metres) > METRES_LIMIT))
+    ours = summary["metres"]
+    if ours.known:
+        metres = ours.mean / summary.paper.metres.mean - 1
+        gaps.append((f"metres {round(metres, 3) + 0.0:+.1%}, n = {ours.count}", abs(metres) > METRES_LIMIT))
     return gaps
 
 
@@ -347,7 +271,7 @@ def _table_3(results: Results, failing: Sequence[Condition]) -> str:
         return ""
     return (
         "## Table III: robots that break down\n\n"
-        "Broken robots stop where they are, at a moment of chance. The paper has this for dec-marvel with four robots. "
+        "Broken robots stop where they are, at a moment of chance. The paper has this for Dec-MARVEL with four robots. "
         "Metres are over the *n* missions that got there, so a setting with more failures can look faster.\n\n"
         + tables.markdown(tables.build(results, failing, tables.TABLE_3, "broken"))
     )

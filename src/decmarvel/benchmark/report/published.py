@@ -24,12 +24,18 @@ class Published:
     individual: Spread | None = None
     """Travel of a robot when its own map reached 99%. Table III only."""
 
+    def printed(self, metric: str) -> tuple[float, float | None] | None:
+        """Mean and deviation of a metric, in the units of our tables, which are the paper's."""
+        shares = {"coverage": (self.coverage, None), "success": (self.success_percent, None)}
+        spreads = {"metres": self.metres, "overlap": self.overlap, "individual": self.individual}
+        return shares.get(metric) or spreads.get(metric)
+
 
 TRIALS = 100
 """Of every setting in the paper."""
 
-PLANNERS = ("nearest", "smmr", "nbvp", "marvel", "dec-marvel")
-"""In the order of the paper's columns, by our names."""
+PLANNERS = {"nearest": "Nearest", "smmr": "SMMR", "nbvp": "NBVP", "marvel": "MARVEL", "dec-marvel": "Dec-MARVEL"}
+"""Our names and the paper's, in the order of the paper's columns."""
 
 BREAKDOWN_PLANNER, BREAKDOWN_ROBOTS = "dec-marvel", 4
 """Whom Table III is about. It does not print the team size; its rows without breakdowns are those of N = 4."""
@@ -123,3 +129,8 @@ def published(planner: str, robots: int, budget_m: float, broken: int = 0) -> Pu
     if row is None or breakdown is None:
         return row
     return Published(row.coverage, row.success_percent, row.metres, row.overlap, breakdown.individual)
+
+
+def as_published(planner: str) -> str:
+    """The heading of the paper's own figures, which are from its maps and its simulator."""
+    return f"{PLANNERS[planner]}, as published"

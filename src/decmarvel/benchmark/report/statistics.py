@@ -41,13 +41,8 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Inter
     """Wilson's score interval of a share. Without trials nothing is known: 0 to 1."""
     if trials == 0:
         return Interval(0.0, 1.0)
-    z = float(stats.norm.ppf((1 + confidence) / 2))
-    share, extra = successes / trials, z * z / trials
-    centre = (share + extra / 2) / (1 + extra)
-    reach = z / (1 + extra) * float(np.sqrt(share * (1 - share) / trials + extra / (4 * trials)))
-    low = 0.0 if successes == 0 else centre - reach
-    high = 1.0 if successes == trials else centre + reach
-    return Interval(low, high)
+    low, high = stats.binomtest(successes, trials).proportion_ci(confidence, method="wilson")
+    return Interval(float(low), float(high))
 
 
 def bootstrap_band(
@@ -98,7 +93,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
     discordant = only_first + only_second
     if discordant == 0:
         return 1.0
-    return min(1.0, 2 * float(stats.binom.cdf(min(only_first, only_second), discordant, 0.5)))
+    return float(stats.binomtest(only_first, discordant).pvalue)
 
 
 def wilcoxon(differences: Float[np.ndarray, " pairs"]) -> float:

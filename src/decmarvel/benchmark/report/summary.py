@@ -1,7 +1,7 @@
 """What the rows of a benchmark say: statistics of every condition, and who beats whom on the same missions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
+from decmarvel.benchmark.metrics import COLUMNS, METRICS, Columns, metric
 from decmarvel.benchmark.report.published import PLANNERS, Published, published
 from decmarvel.benchmark.report.statistics import (
     Estimate,
@@ -25,7 +26,8 @@ from decmarvel.core.config import NOISE_LEVELS
 QUIET = "off"
 """The noise level of a benchmark without noise."""
 _CURVE_UNIT = 1e-4
-_NUMBERS = ("coverage", "metres_to_99", "overlap", "overlap_cumulative", "individual_99")
+_OURS = "options"
+"""Our learned planner. It stands beside the paper's."""
 
 
 class Condition(NamedTuple):
@@ -53,21 +55,15 @@ class Trials:
 
     mission: list[tuple[str, int]]
     """Map and seed; planners are compared on the missions that they share."""
-    columns: Mapping[str, np.ndarray]
+    columns: Columns
     curves: list[np.ndarray]
-    budget_m: float
 
     def __len__(self) -> int:
         return len(self.mission)
 
-    @property
-    def success(self) -> np.ndarray:
-        return self.columns["success"]
-
-    @property
-    def penalised_m(self) -> Float[np.ndarray, " trials"]:
-        """Metres to 99%, and the whole budget where it was not reached."""
-        return np.where(self.success, self.columns["metres_to_99"], self.budget_m)
+    def values(self, name: str) -> np.ndarray:
+        """Of a metric, one for each mission."""
+        return metric(name).values(self.columns)
 
     @cached_property
     def curve(self) -> Float[np.ndarray, "trials points"]:
@@ -85,23 +81,18 @@ class Summary:
     planner: str
     condition: Condition
     trials: int
-    coverage: Estimate
-    success: Estimate
-    strict_success: Estimate
-    metres: Estimate
-    """Over the trials that reached 99%."""
-    penalised: Estimate
-    """Over all trials; those that did not reach 99% count with their budget."""
-    overlap: Estimate
-    overlap_cumulative: Estimate
-    individual: Estimate
-    """Metres until a robot's own map reached 99%: over missions, of the mean over the robots that got there."""
-    individual_robots: int
-    """How many robots got there."""
-    stranded: int
-    """Robots that were neither home nor broken at the end."""
-    decisions: float
-    travelled_m: float
+    estimates: Mapping[str, Estimate]
+    """By the metric's name, of those with an interval."""
+    numbers: Mapping[str, int | float]
+    """By the metric's name, of the others: sums and plain means."""
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimates[name]
+
+    @property
+    def stranded(self) -> int:
+        """Robots that were neither home nor broken at the end."""
+        return int(self.numbers["stranded"])
 
     @property
     def paper(self) -> Published | None:
@@ -114,19 +105,14 @@ class Summary:
 class Comparison:
     """Two planners on the missions that both flew. A positive difference speaks for the first."""
 
-    metric: str
     first: str
     second: str
     condition: Condition
     pairs: int
     difference: Estimate
-    """Of success in percentage points, of coverage in the same, of penalised metres in metres saved."""
+    """Of shares in percentage points, of other metrics in their unit."""
     p: float
     p_holm: float = 1.0
-
-
-METRICS = ("success", "coverage", "metres")
-"""Of the paired tests. Metres are the penalised ones: they exist for every mission."""
 
 
 @dataclass(frozen=True)
@@ -162,14 +148,13 @@ class Results:
                 [missions[row] for row in rows],
                 {name: column[rows] for name, column in columns.items()},
                 [curves[row] for row in rows],
-                condition.budget_m,
             )
             for (planner, condition), rows in groups.items()
         }
         radio = dict(zip(names, table["communicates"].to_pylist(), strict=True))
         return cls(
             trials,
-            {name: radio[name] for name in _in_order(radio, radio)},
+            {name: radio[name] for name in in_order(radio, radio)},
             tuple(sorted(set(table["version"].to_pylist()))),
             tuple(sorted(set(table["map_id"].to_pylist()))),
             len(set(table["seed"].to_pylist())),
@@ -195,19 +180,18 @@ class Results:
         """The planner's name; one that needs a radio says so, wherever it appears."""
         return f"{planner} (radio)" if self.communicates[planner] else planner
 
-    def best(self, condition: Condition, quantity: str, highest: bool, digits: int, scale: float = 1.0) -> set[str]:
-        """The best planners without a radio in a condition; those that print the same are equally good."""
-        printed = {}
+    def best(self, condition: Condition, name: str) -> set[str]:
+        """The best planners without a radio in a condition, by a metric; those that print the same are equally good."""
+        printed, shown = {}, metric(name)
         for planner in self.planners:
             summary = self.summaries.get((planner, condition))
             if summary is None or self.communicates[planner]:
                 continue
-            estimate: Estimate = getattr(summary, quantity)
-            if estimate.known:
-                printed[planner] = f"{scale * estimate.mean:.{digits}f}"
+            if summary[name].known:
+                printed[planner] = shown.number(summary[name].mean)
         if not printed:
             return set()
-        goal = (max if highest else min)(printed.values(), key=float)
+        goal = (max if shown.higher_is_better else min)(printed.values(), key=float)
         return {planner for planner, value in printed.items() if value == goal}
 
     @cached_property
@@ -229,41 +213,38 @@ class Results:
         ]
 
     def compare(
-        self, metric: str, conditions: Sequence[Condition] | None = None, baseline: str | None = None
+        self, name: str, conditions: Sequence[Condition] | None = None, baseline: str | None = None
     ) -> list[Comparison]:
-        """All pairs of planners, or those with the baseline, in some conditions; p is corrected over the whole list."""
+        """By a metric: all pairs of planners, or those with the baseline; p is corrected over the whole list."""
         found = []
         for one, other in combinations(self.planners, 2):
             if baseline is not None and baseline not in (one, other):
                 continue
             tests = [
-                self._compare(metric, one, other, c) for c in self.conditions if conditions is None or c in conditions
+                self._compare(name, one, other, c) for c in self.conditions if conditions is None or c in conditions
             ]
             there = [test for test in tests if test is not None]
             if sum(test.difference.mean for test in there) < 0:
                 there = [_turned(test) for test in there]
             found += there
         adjusted = holm([test.p for test in found])
-        return [_with_holm(test, p) for test, p in zip(found, adjusted, strict=True)]
+        return [replace(test, p_holm=p) for test, p in zip(found, adjusted, strict=True)]
 
-    def _compare(self, metric: str, one: str, other: str, condition: Condition) -> Comparison | None:
+    def _compare(self, name: str, one: str, other: str, condition: Condition) -> Comparison | None:
         first, second = self.trials.get((one, condition)), self.trials.get((other, condition))
         if first is None or second is None:
             return None
         rows, others = _shared(first, second)
-        if len(rows) == 0:
+        a, b = first.values(name)[rows], second.values(name)[others]
+        both = np.isfinite(a) & np.isfinite(b)
+        a, b = a[both], b[both]
+        if len(a) == 0:
             return None
-        if metric == "success":
-            a, b = first.success[rows], second.success[others]
-            p = mcnemar(int((a & ~b).sum()), int((b & ~a).sum()))
-            differences = 100.0 * (a.astype(np.float64) - b)
-        else:
-            if metric == "coverage":
-                differences = 100 * (first.columns["coverage"][rows] - second.columns["coverage"][others])
-            else:
-                differences = second.penalised_m[others] - first.penalised_m[rows]
-            p = wilcoxon(differences)
-        return Comparison(metric, one, other, condition, len(rows), estimate_mean(differences), p)
+        tested = metric(name)
+        high, low = (a, b) if tested.higher_is_better else (b, a)
+        differences = tested.figure_scale * (high.astype(np.float64) - low)
+        p = mcnemar(int((a > b).sum()), int((b > a).sum())) if tested.how == "share" else wilcoxon(differences)
+        return Comparison(one, other, condition, len(a), estimate_mean(differences), p)
 
 
 def _shared(first: Trials, second: Trials) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
@@ -277,43 +258,36 @@ def _shared(first: Trials, second: Trials) -> tuple[Int[np.ndarray, " pairs"], I
 def _turned(test: Comparison) -> Comparison:
     gap = test.difference
     back = Estimate(-gap.mean, -gap.high, -gap.low, gap.std, gap.count)
-    return Comparison(test.metric, test.second, test.first, test.condition, test.pairs, back, test.p)
-
-
-def _with_holm(test: Comparison, p_holm: float) -> Comparison:
-    return Comparison(test.metric, test.first, test.second, test.condition, test.pairs, test.difference, test.p, p_holm)
+    return replace(test, first=test.second, second=test.first, difference=back)
 
 
 def _summarise(planner: str, condition: Condition, trials: Trials) -> Summary:
-    columns, count = trials.columns, len(trials)
-    gapless = np.stack([columns["coverage"], trials.penalised_m, columns["overlap"], columns["overlap_cumulative"]], 1)
-    coverage, penalised, overlap, overlap_cumulative = estimate_means(gapless)
-    return Summary(
-        planner,
-        condition,
-        count,
-        coverage=coverage,
-        success=estimate_share(int(trials.success.sum()), count),
-        strict_success=estimate_share(int(columns["strict_success"].sum()), count),
-        metres=estimate_mean(columns["metres_to_99"][trials.success]),
-        penalised=penalised,
-        overlap=overlap,
-        overlap_cumulative=overlap_cumulative,
-        individual=estimate_mean(columns["individual_99"]),
-        individual_robots=int(columns["individual_99_count"].sum()),
-        stranded=int(columns["stranded"].sum()),
-        decisions=float(columns["decisions"].mean()),
-        travelled_m=float(columns["travelled_m"].mean()),
-    )
+    """Means of metrics that every mission has share their bootstrap samples."""
+    whole = [each for each in METRICS if each.how == "mean" and not each.optional]
+    means = estimate_means(np.stack([each.values(trials.columns) for each in whole], 1))
+    estimates = {each.name: estimate for each, estimate in zip(whole, means, strict=True)}
+    numbers: dict[str, int | float] = {}
+    for each in METRICS:
+        values = each.values(trials.columns)
+        there = values[np.isfinite(values)]
+        if each.how == "share":
+            estimates[each.name] = estimate_share(int(there.sum()), len(there))
+        elif each.how == "mean" and each.optional:
+            estimates[each.name] = estimate_mean(there)
+        elif not each.estimated:
+            numbers[each.name] = (
+                there.sum().item() if each.how == "sum" else float(there.mean()) if len(there) else np.nan
+            )
+    return Summary(planner, condition, len(trials), estimates, numbers)
 
 
-def _columns(table: pa.Table) -> dict[str, np.ndarray]:
-    columns = {name: np.array(table[name].to_numpy(), np.float64) for name in _NUMBERS}
-    for name in ("success", "strict_success"):
-        columns[name] = np.array(table[name].to_pylist(), bool)
-    for name in ("individual_99_count", "stranded", "decisions", "travelled_m"):
-        columns[name] = np.array(table[name].to_numpy(), np.float64)
-    return columns
+def _columns(table: pa.Table) -> Columns:
+    """As they are in the rows; those with gaps as floats, so that a gap is NaN."""
+    columns = {column.name: table[column.name] for _, column in COLUMNS} | {"budget_m": table["budget_m"]}
+    gaps = {column.name for each, column in COLUMNS if each.optional}
+    return {
+        name: (values.cast(pa.float64()) if name in gaps else values).to_numpy() for name, values in columns.items()
+    }
 
 
 def _curves(table: pa.Table) -> list[np.ndarray]:
@@ -336,10 +310,13 @@ def _planner_names(table: pa.Table) -> list[str]:
     ]
 
 
-def _in_order(names: Iterable[str], communicates: Mapping[str, bool]) -> list[str]:
+def in_order(names: Iterable[str], communicates: Mapping[str, bool]) -> list[str]:
+    """The paper's planners in its order, then ours, then the others, then those that need a radio."""
+    order = [*PLANNERS, _OURS]
+
     def rank(name: str) -> tuple[bool, int, str]:
         family = name.split(" [")[0]
-        return communicates[name], PLANNERS.index(family) if family in PLANNERS else len(PLANNERS), name
+        return communicates.get(name, False), order.index(family) if family in order else len(order), name
 
     return sorted(names, key=rank)
 

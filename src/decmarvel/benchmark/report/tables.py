@@ -8,59 +8,18 @@ from itertools import groupby
 
 import numpy as np
 
-from decmarvel.benchmark.report.published import PLANNERS, Published, published
-from decmarvel.benchmark.report.statistics import Estimate
-from decmarvel.benchmark.report.summary import QUIET, Condition, Results, Summary
+from decmarvel.benchmark.metrics import METRICS, Metric, shown_in
+from decmarvel.benchmark.report.published import PLANNERS, Published, as_published, published
+from decmarvel.benchmark.report.summary import QUIET, Condition, Results, Summary, in_order
 
 ABSENT = "–"
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A row of a block: which estimate it shows and how."""
-
-    name: str
-    """The field of `Summary`."""
-    title: str
-    highest: bool
-    """Whether more is better."""
-    digits: int
-    scale: float = 1.0
-    spread: bool = False
-    """Whether the standard deviation is shown."""
-    counted: bool = False
-    """Whether the number of values is shown: the row does not rest on all trials."""
-
-    @property
-    def heading(self) -> str:
-        return f"{self.title} {'↑' if self.highest else '↓'}"
-
-    def number(self, value: float) -> str:
-        return f"{self.scale * value:.{self.digits}f}"
-
-    def paper(self, row: Published | None) -> tuple[float, float | None] | None:
-        """Mean and deviation as the paper prints them, in the units of this table."""
-        if row is None or self.name not in ("coverage", "success", "metres", "overlap", "individual"):
-            return None
-        if self.name in ("coverage", "success"):
-            return (row.coverage if self.name == "coverage" else row.success_percent), None
-        return getattr(row, self.name)
-
-
-COVERAGE = Quantity("coverage", "exploration rate", True, 3)
-SUCCESS = Quantity("success", "success, %", True, 1, scale=100.0)
-METRES = Quantity("metres", "metres to 99%", False, 1, spread=True, counted=True)
-OVERLAP = Quantity("overlap", "overlap ratio", False, 3, spread=True)
-PENALISED = Quantity("penalised", "penalised metres", False, 1, spread=True)
-CUMULATIVE = Quantity("overlap_cumulative", "cumulative overlap", False, 3, spread=True)
-STRICT = Quantity("strict_success", "success and all home, %", True, 1, scale=100.0)
-INDIVIDUAL = Quantity("individual", "individual 99%, m", False, 1, spread=True, counted=True)
-
-TABLE_1 = (COVERAGE, SUCCESS, METRES, OVERLAP)
+TABLE_1 = shown_in("table1")
 """The paper's four metrics."""
-BESIDES = (PENALISED, CUMULATIVE, STRICT, INDIVIDUAL)
-TABLE_3 = (COVERAGE, SUCCESS, METRES, INDIVIDUAL)
-NOISE = (COVERAGE, SUCCESS, METRES, PENALISED)
+MORE = shown_in("more")
+TABLE_3 = shown_in("table3")
+NOISE = shown_in("noise")
 
 
 @dataclass(frozen=True)
@@ -92,20 +51,30 @@ class Table:
     blocks: list[Block]
 
 
-def build(results: Results, conditions: Sequence[Condition], quantities: Sequence[Quantity], extra: str = "") -> Table:
-    """A table over some conditions. `extra` is a field of `Condition` that is shown beside budget and N."""
+def build(results: Results, conditions: Sequence[Condition], metrics: Sequence[Metric], extra: str = "") -> Table:
+    """A table over some conditions. `extra` is a field of `Condition` that is shown beside budget and N.
+
+    The paper's figures stand below ours of the same planner, or in a column of their own where we have none.
+    """
     subject = [condition for condition in conditions if not condition.plain] or conditions
     """What the table is about; undisturbed conditions stand beside disturbed ones for comparison."""
-    flown = [name for name in results.planners if any((name, c) in results.summaries for c in subject)]
-    told = [name for name in PLANNERS if name not in flown and any(_printed(name, c, quantities) for c in subject)]
+    flown = {name for name in results.planners if any((name, c) in results.summaries for c in subject)}
+    published_only = {
+        name for name in PLANNERS if name not in flown and any(_is_printed(name, c, metrics) for c in subject)
+    }
+    names = in_order(flown | published_only, results.communicates)
     blocks = []
     for condition in conditions:
         rows = []
-        for quantity in quantities:
-            best = results.best(condition, quantity.name, quantity.highest, quantity.digits, quantity.scale)
-            ours = [_cell(quantity, results.summaries.get((name, condition)), name in best) for name in flown]
-            theirs = [Cell(paper=_paper_text(quantity, _row(name, condition))) for name in told]
-            rows.append((quantity.heading, ours + theirs))
+        for metric in metrics:
+            best = results.best(condition, metric.name)
+            cells = [
+                _cell(metric, results.summaries.get((name, condition)), name in best)
+                if name in flown
+                else Cell(paper=_paper_text(metric, _row(name, condition)))
+                for name in names
+            ]
+            rows.append((metric.table_heading, cells))
         labels = (
             f"{condition.budget_m:g}",
             str(condition.robots),
@@ -113,7 +82,7 @@ def build(results: Results, conditions: Sequence[Condition], quantities: Sequenc
         )
         blocks.append(Block(labels, rows))
     heads = ("budget, m", "N", *([extra] if extra else []))
-    columns = [results.label(name) for name in flown] + [f"{name} (paper only)" for name in told]
+    columns = [results.label(name) if name in flown else as_published(name) for name in names]
     return Table(heads, tuple(columns), blocks)
 
 
@@ -123,39 +92,42 @@ def _row(planner: str, condition: Condition) -> Published | None:
     return published(planner, condition.robots, condition.budget_m, condition.broken)
 
 
-def _printed(planner: str, condition: Condition, quantities: Sequence[Quantity]) -> bool:
-    return any(quantity.paper(_row(planner, condition)) is not None for quantity in quantities)
+def _is_printed(planner: str, condition: Condition, metrics: Sequence[Metric]) -> bool:
+    row = _row(planner, condition)
+    return row is not None and any(row.printed(metric.name) is not None for metric in metrics)
 
 
-def _cell(quantity: Quantity, summary: Summary | None, best: bool) -> Cell:
+def _cell(metric: Metric, summary: Summary | None, best: bool) -> Cell:
     if summary is None:
         return Cell(ABSENT)
-    estimate: Estimate = getattr(summary, quantity.name)
-    paper = _paper_text(quantity, summary.paper)
-    count = str(estimate.count) if quantity.counted else ""
+    estimate = summary[metric.name]
+    paper = _paper_text(metric, summary.paper)
+    count = str(estimate.count) if metric.optional else ""
     if not estimate.known:
         return Cell(ABSENT, count=count, paper=paper)
-    spread = quantity.number(estimate.std) if quantity.spread and np.isfinite(estimate.std) else ""
-    interval = f"{quantity.number(estimate.low)}, {quantity.number(estimate.high)}"
-    return Cell(quantity.number(estimate.mean), spread, interval, count, paper, best)
+    spread = metric.number(estimate.std) if metric.spread and np.isfinite(estimate.std) else ""
+    interval = f"{metric.number(estimate.low)}, {metric.number(estimate.high)}"
+    return Cell(metric.number(estimate.mean), spread, interval, count, paper, best)
 
 
-def _paper_text(quantity: Quantity, row: Published | None) -> str:
-    printed = quantity.paper(row)
+def _paper_text(metric: Metric, row: Published | None) -> str:
+    printed = row.printed(metric.name) if row is not None else None
     if printed is None:
         return ""
     mean, std = printed
-    return f"{mean:.{quantity.digits}f}" + (f" ± {std:.{quantity.digits}f}" if std is not None else "")
+    return f"{mean:.{metric.digits}f}" + (f" ± {std:.{metric.digits}f}" if std is not None else "")
 
 
 def markdown(table: Table) -> str:
     """With line breaks inside the cells: value and interval, below it the paper's figure."""
 
     def text(cell: Cell) -> str:
+        if not cell.value:  # a column of the paper alone
+            return f"*{cell.paper}*" if cell.paper else ABSENT
         value = f"**{cell.value}**" if cell.best else cell.value
         ours = value + f" ± {cell.spread}" * bool(cell.spread) + f" [{cell.interval}]" * bool(cell.interval)
         ours += f", n = {cell.count}" * bool(cell.count)
-        return "<br>".join([ours] * bool(ours) + [f"*paper {cell.paper}*"] * bool(cell.paper)) or ABSENT
+        return "<br>".join([ours] + [f"*paper {cell.paper}*"] * bool(cell.paper))
 
     lines = [[*table.heads, "", *map(markdown_escape, table.columns)]]
     for block in table.blocks:
@@ -265,32 +237,26 @@ def csv_text(lines: Iterable[Sequence[object]]) -> str:
     return file.getvalue()
 
 
-def long_lines(results: Results, conditions: Sequence[Condition], quantities: Sequence[Quantity]) -> list[list[object]]:
+def long_lines(results: Results, conditions: Sequence[Condition], metrics: Sequence[Metric]) -> list[list[object]]:
     """The numbers of a table, a line each, in the units of the table; the paper's own beside them."""
     head = "budget_m robots broken noise metric planner communicates trials count mean low high std best_without_radio"
     lines: list[list[object]] = [[*head.split(), "paper_mean", "paper_std"]]
-    names = [*results.planners, *(name for name in PLANNERS if name not in results.planners)]
+    names = in_order({*results.planners, *PLANNERS}, results.communicates)
     for condition in conditions:
-        for quantity in quantities:
-            best = results.best(condition, quantity.name, quantity.highest, quantity.digits, quantity.scale)
+        for metric in metrics:
+            best = results.best(condition, metric.name)
             for name in names:
-                summary = results.summaries.get((name, condition))
-                paper = quantity.paper(_row(name, condition))
+                summary, row = results.summaries.get((name, condition)), _row(name, condition)
+                paper = row.printed(metric.name) if row is not None else None
                 if summary is None and paper is None:
                     continue
-                line: list[object] = [
-                    condition.budget_m,
-                    condition.robots,
-                    condition.broken,
-                    condition.noise,
-                    quantity.name,
-                ]
-                line += [name, results.communicates.get(name, False)]
+                line: list[object] = [condition.budget_m, condition.robots, condition.broken, condition.noise]
+                line += [metric.name, name, results.communicates.get(name, False)]
                 if summary is None:
                     line += [0, 0, None, None, None, None, False]
                 else:
-                    value: Estimate = getattr(summary, quantity.name)
-                    scaled = [quantity.scale * number for number in (value.mean, value.low, value.high, value.std)]
+                    value = summary[metric.name]
+                    scaled = [metric.scale * number for number in (value.mean, value.low, value.high, value.std)]
                     line += [summary.trials, value.count, *scaled, name in best]
                 lines.append(line + list(paper or (None, None)))
     return lines
@@ -298,16 +264,19 @@ def long_lines(results: Results, conditions: Sequence[Condition], quantities: Se
 
 def summary_lines(results: Results) -> list[list[object]]:
     """One line per planner and condition, with every statistic in full precision."""
-    quantities = ("coverage", "success", "strict_success", "metres", "penalised", "overlap", "overlap_cumulative")
     head = ["planner", "communicates", "robots", "budget_m", "broken", "noise", "trials"]
-    for name in (*quantities, "individual"):
-        head += [f"{name}_{part}" for part in ("mean", "low", "high", "std", "count")]
-    lines: list[list[object]] = [[*head, "individual_robots", "stranded", "decisions", "travelled_m"]]
+    for metric in METRICS:
+        parts = ("mean", "low", "high", "std", "count")
+        head += [f"{metric.name}_{part}" for part in parts] if metric.estimated else [metric.name]
+    lines: list[list[object]] = [[*head]]
     for (planner, condition), summary in results.summaries.items():
         line: list[object] = [planner, results.communicates[planner], condition.robots, condition.budget_m]
         line += [condition.broken, condition.noise, summary.trials]
-        for name in (*quantities, "individual"):
-            value: Estimate = getattr(summary, name)
-            line += [value.mean, value.low, value.high, value.std, value.count]
-        lines.append([*line, summary.individual_robots, summary.stranded, summary.decisions, summary.travelled_m])
+        for metric in METRICS:
+            if metric.estimated:
+                value = summary[metric.name]
+                line += [value.mean, value.low, value.high, value.std, value.count]
+            else:
+                line.append(summary.numbers[metric.name])
+        lines.append(line)
     return lines

@@ -19,8 +19,8 @@ class Planner(eqx.Module):
 
     communicates: ClassVar[bool] = False
     """Whether the planner needs a radio: its robots share one map. Marked wherever its results are shown."""
-    weighs: ClassVar[int] = 0
-    """Of so many candidates recordings keep the probability; not 0 only if the scores are log-probabilities."""
+    shown_candidates: ClassVar[int] = 0
+    """Number of candidates whose probabilities are recorded; 0 unless the scores are log-probabilities."""
 
     @abstractmethod
     def start(self, config: Config, sites: int) -> Memory:

@@ -28,7 +28,7 @@ ACTOR_CONFIGS: dict[str, type[Any]] = {
 class LearnedPlanner(Planner):
     """Chooses the most probable candidate, or draws one."""
 
-    weighs: ClassVar[int] = 5
+    shown_candidates: ClassVar[int] = 5
     actor: Actor
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)
@@ -46,10 +46,9 @@ class LearnedPlanner(Planner):
         return Proposal(score, situation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
 
 
-def published(name: str) -> Path | None:
-    """Where the package keeps its own weights of a planner, if it has any."""
-    path = Path(__file__).parent / "published" / f"{name}.safetensors"
-    return path if path.is_file() else None
+def published(name: str) -> Path:
+    """Where the package keeps its own weights of a planner."""
+    return Path(__file__).parent / "published" / f"{name}.safetensors"
 
 
 def load_actor(path: str | Path) -> tuple[Actor, Card]:

@@ -35,6 +35,11 @@ class SacLearner(Learner):
     updates: Int32[Array, ""]
 
     @property
+    def alpha(self) -> Float32[Array, ""]:
+        """The temperature."""
+        return jnp.exp(self.log_alpha)
+
+    @property
     def published(self) -> Actor:
         return self.actor
 
@@ -70,10 +75,11 @@ class Sac(Algorithm):
     def update(self, learner: SacLearner, batch: Batch, compute: Compute) -> tuple[SacLearner, Metrics]:
         """One step of critics, actor, temperature and targets."""
         learner = enter_post(learner, total(batch.post.sum(), compute.axis) > 0)
-        alpha = jnp.exp(learner.log_alpha)
         next_log = next_policy(learner.actor, batch, compute)
-        loss_q, gradient_q, rows = critic_gradient(learner.critics, learner.targets, batch, next_log, alpha, compute)
-        loss_pi, gradient_pi, log_probability = actor_gradient(learner.actor, batch, rows, alpha, compute)
+        loss_q, gradient_q, rows = critic_gradient(
+            learner.critics, learner.targets, batch, next_log, learner.alpha, compute
+        )
+        loss_pi, gradient_pi, log_probability = actor_gradient(learner.actor, batch, rows, learner.alpha, compute)
         valid = batch.state.situation.action_mask.sum(axis=(-2, -1)).astype(jnp.int32)
         loss_alpha, gradient_alpha = jax.value_and_grad(
             lambda log_alpha: temperature_loss(self.entropy_share, log_alpha, log_probability, valid)
@@ -84,7 +90,7 @@ class Sac(Algorithm):
             "loss/critic": loss_q,
             "loss/actor": loss_pi,
             "loss/temperature": loss_alpha,
-            "policy/alpha": alpha,
+            "policy/alpha": learner.alpha,
             **value_metrics(batch, rows, compute),
             "gradient/critic": optax.tree.norm(gradients[0]),
             "gradient/actor": optax.tree.norm(gradients[1]),

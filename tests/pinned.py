@@ -1,0 +1,81 @@
+"""Short missions of every planner, and what came of them, bit for bit: behaviour that a change of structure must keep.
+
+`python tests/pinned.py` prints the file that `test_pinned.py` compares with. Renew it only with a change that is meant
+to change what robots do, and say so.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from decmarvel.benchmark.trials import map_number, mission_key
+from decmarvel.core.config import NOISE_LEVELS, Config
+from decmarvel.simulation.fleet import NEVER, Fleet
+from decmarvel.simulation.mission import fly_logged, outcome, take_off
+from decmarvel.simulation.roster import planner
+from decmarvel.worlds import generate
+from decmarvel.worlds.place import place
+
+PLANNERS = ("nearest", "sector", "smmr", "nbvp", "shared-greedy", "random", "options")
+TRIALS = (
+    # family, robots, decision at which the last one breaks down, noise
+    ("indoor", 4, NEVER, "off"),
+    ("office", 2, NEVER, "off"),
+    ("hall", 3, 4, "off"),
+    ("indoor", 3, 6, "mild"),
+)
+NOISY = ("sector", "smmr")
+"""Planners that are flown with noise, too: it takes a compilation of its own."""
+PLACES, SITES, BUDGET_M, DECISIONS = 4, 48, 60.0, 24
+
+
+def digest(tree: Any) -> str:
+    """Of all arrays, bit for bit."""
+    found = hashlib.sha256()
+    for leaf in map(np.ascontiguousarray, jax.tree.leaves(tree)):
+        found.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
+    return found.hexdigest()[:16]
+
+
+@cache
+def flight(name: str):
+    """The compiled missions of a planner, whatever team and map."""
+    pilot = planner(name)
+
+    def fly(config, key, world, fleet):
+        after, log = fly_logged(config, pilot, take_off(config, pilot, key, world, fleet), DECISIONS)
+        return outcome(config, after.state), log.moments, log.moves
+
+    return jax.jit(fly, static_argnums=0)
+
+
+def rows(name: str) -> Iterator[dict[str, Any]]:
+    """What came of each trial of a planner."""
+    for number, (family, robots, breaks, noise) in enumerate(TRIALS):
+        if noise != "off" and name not in NOISY:
+            continue
+        config = replace(Config(), noise=NOISE_LEVELS[noise])
+        building = generate(family, "heldout", number, config.cell_m)
+        steps = jnp.full(PLACES, NEVER, jnp.int32).at[robots - 1].set(breaks)
+        healthy = Fleet.of(robots, BUDGET_M, slots=PLACES)
+        fleet = Fleet(healthy.present, healthy.budget_mm, steps)
+        key = mission_key(jnp.uint32(number), jnp.uint32(map_number(building.name)))
+        result, moments, moves = jax.device_get(flight(name)(config, key, place(building, config, SITES), fleet))
+        yield {
+            "trial": [family, robots, noise],
+            "decisions": int(result.decisions),
+            "coverage": float(result.coverage).hex(),
+            "moments": digest(moments),
+            "moves": digest(moves),
+        }
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: list(rows(name)) for name in PLANNERS}, indent=1))
