@@ -26,7 +26,9 @@ from decmarvel.training.settings import CollectSettings, TrainSettings
 from decmarvel.training.state import new_learner, prepare, put_in_place, with_own
 
 BATCH, ACTIONS = 7, 12
-update = jax.jit(lambda algorithm, learner, batch, compute: algorithm.update(learner, batch, compute), static_argnums=(0, 3))
+update = jax.jit(
+    lambda algorithm, learner, batch, compute: algorithm.update(learner, batch, compute), static_argnums=(0, 3)
+)
 fresh = jax.jit(new_learner, static_argnums=0)
 prepared = jax.jit(prepare, static_argnums=(0, 1, 4))
 SIZES = {"width": 16, "heads": 2, "layers": 1, "feed": 16, "channels": 2}
