@@ -89,13 +89,15 @@ def test_refining_follows_the_advantage():
     def likely(learner):
         return np.take_along_axis(np.asarray(read(learner)), np.asarray(batch.action)[:, None], axis=-1)[:, 0]
 
-    first = likely(learner)
+    first, before = likely(learner), learner.actor
     batch = eqx.tree_at(lambda b: b.state.log_probability, batch, jnp.asarray(first))
     for updates in range(12):
         learner, metrics = update(algorithm, learner, batch, PLAIN)
         average = 0.75 * average + 0.25 * np.asarray(learner.actor.scorer.value.weight)
         if updates == 1:
             np.testing.assert_array_equal(likely(learner), first)
+            assert eqx.tree_equal(learner.actor.scorer, before.scorer), "labels move the staleness predictor alone"
+            assert (learner.actor.staleness.last.weight != before.staleness.last.weight).any()
     np.testing.assert_allclose(learner.published.scorer.value.weight, average, rtol=1e-4, atol=1e-6)
     change = likely(learner) - first
     assert change[::2].mean() > 0.01
@@ -161,15 +163,3 @@ def test_a_staleness_predictor_learns_from_what_the_team_has_seen():
         network, state, metrics = study(network, state)
     assert float(begin["staleness/loss"]) == pytest.approx(math.log(2), rel=1e-5)
     assert float(metrics["staleness/loss"]) < 0.8 * math.log(2)
-
-
-def test_labels_change_the_staleness_predictor_and_nothing_else():
-    """While the critic learns alone, an update leaves the rest of the actor as it is."""
-    algorithm = dataclasses.replace(OPTIONS.algorithm, clip=0.2, critic_only=2, actor_rate=1e-2, averaging=0.25)
-    first, batch = fresh(OPTIONS, jax.random.key(2)), drawn_with_options()
-    after, _ = update(algorithm, first, batch, PLAIN)
-    assert eqx.tree_equal(after.actor.scorer, first.actor.scorer)
-    assert (after.actor.staleness.last.weight != first.actor.staleness.last.weight).any()
-    alone, *_ = algorithm.staleness_step(first.actor.staleness, first.staleness_optimiser, batch, PLAIN)
-    np.testing.assert_allclose(after.actor.staleness.last.weight, alone.last.weight, atol=1e-6)
-    assert SETTINGS.algorithm.stale_labels(SMALL, None) is None, "there is nobody else to learn from them"
