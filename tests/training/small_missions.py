@@ -22,7 +22,7 @@ NEVER = 2**30
 ROBOTS = 4
 REWARDS = {
     "paper": PaperReward(fov=0.7),
-    "predecessor": MarvelReward(fov=0.6, align=0.9, team=8.0),
+    "predecessor": MarvelReward(fov=0.6, align=0.2, team=8.0),
     "options": OptionReward(hurry=-0.25, covered=0.8),
 }
 """Of every method, with weights that tell its terms from those of the others."""

@@ -91,7 +91,7 @@ def expected_terms(name):
             rows.append(
                 {
                     "paper": [0.7 * fov, team, 0.1 * align, trail, repeat, 5.0 * crossing, 2.5 * own_crossing],
-                    "predecessor": [0.6 * fov, 0.9 * align, 8.0 * crossing, removed, -0.5],
+                    "predecessor": [0.6 * fov, 0.2 * align, 8.0 * crossing, removed, -0.5],
                     "options": [hurry * flown, 0.8 * news],
                 }
             )
@@ -107,7 +107,7 @@ def test_reward_terms(name):
             assert set(terms) == set(TERMS[method])
             for column, term in enumerate(TERMS[method]):
                 np.testing.assert_allclose(terms[term], expected[:, column], atol=2e-5, err_msg=f"{method}: {term}")
-            np.testing.assert_allclose(total_reward(terms), expected.sum(axis=1), atol=1e-4)
+            np.testing.assert_allclose(total_reward(jax.tree.map(jnp.asarray, terms)), expected.sum(axis=1), atol=1e-4)
 
 
 def test_every_term_is_put_to_the_test():
