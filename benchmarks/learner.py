@@ -19,40 +19,37 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from decmarvel.training.sac import Batch, Learner
 
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
 from decmarvel.core.types import LocalView
-from decmarvel.robot.observation import observe
 from decmarvel.robot.policy.actor import Actor
-from decmarvel.robot.policy.blocks import Compute, NetworkConfig
-from decmarvel.robot.policy.nodes import compact, situation
+from decmarvel.robot.policy.compute import Compute
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
 from decmarvel.simulation import roster
 from decmarvel.simulation.environment import step, views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import decide, take_off
 from decmarvel.simulation.types import State
-from decmarvel.training import sac
-from decmarvel.training.collect import Maps, propose_all
-from decmarvel.training.loop import (
-    PRESETS,
-    Training,
-    TrainSettings,
-    default_compute,
-    fly,
-    make_batch,
-    prepare,
-    training_maps,
-    with_own,
-)
+from decmarvel.training.algorithms.base import Batch
+from decmarvel.training.algorithms.losses import next_policy
+from decmarvel.training.algorithms.sac import SacLearner, actor_gradient
+from decmarvel.training.algorithms.values import critic_gradient
+from decmarvel.training.batches import make_batch
+from decmarvel.training.collect import propose_all
+from decmarvel.training.critic import GraphCriticConfig
+from decmarvel.training.loop import fly
+from decmarvel.training.machine import default_compute
+from decmarvel.training.maps import Maps, training_maps
 from decmarvel.training.memory import bytes_per_row
-from decmarvel.training.rewards import reward
+from decmarvel.training.methods.presets import PRESETS
+from decmarvel.training.settings import TrainSettings
+from decmarvel.training.state import Training, prepare, with_own
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place_all
 from decmarvel.worlds.world import World
 
-TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
+TINY: dict[str, Any] = {"width": 16, "heads": 2, "layers": 1, "feed": 16, "channels": 2}
 
 
 def seconds(label: str, function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> float:
@@ -115,18 +112,17 @@ def warmed(
 def collection(config: Config, settings: TrainSettings, compute: Compute, training: Training, rate: float) -> None:
     """The parts of a decision, which are made at this rate."""
     collect, actor, air = settings.collect, training.learner.actor, training.air
-    seen = jax.jit(jax.vmap(lambda state: views(config, state)))(air.state)
-    look = jax.jit(jax.vmap(jax.vmap(lambda view: observe(config, view))))
-    observations = look(seen)
-    choose = jax.jit(lambda actor, *own: propose_all(config, collect, compute, actor, *own)[0])
-    proposals = choose(actor, air.key, seen, observations)
-    move_on = jax.jit(jax.vmap(lambda key, state, proposed: step(config, key, state, proposed)))
-    after, move = move_on(air.key, air.state, proposals)
-    earn = jax.jit(jax.vmap(lambda s, m, a, low: reward(config, settings.rewards, s, m, a, low)))
+    look = jax.jit(jax.vmap(lambda state: views(config, state)))
+    seen = look(air.state)
+    choose = jax.jit(lambda actor, keys, seen: propose_all(config, collect, compute, actor, keys, seen)[0])
+    proposals = choose(actor, air.key, seen)
+    move_on = jax.jit(jax.vmap(lambda key, state, seen, proposed: step(config, key, state, seen, proposed)))
+    after, move = move_on(air.key, air.state, seen, proposals)
+    earn = jax.jit(jax.vmap(lambda s, m, a, low: settings.reward(config, s, m, a, low)))
     parts = [
-        ("observation", look, (seen,)),
-        ("actor", choose, (actor, air.key, seen, observations)),
-        ("environment step", move_on, (air.key, air.state, proposals)),
+        ("views", look, (air.state,)),
+        ("observation and actor", choose, (actor, air.key, seen)),
+        ("environment step", move_on, (air.key, air.state, seen, proposals)),
         ("reward", earn, (air.state, move, after, air.low_gains)),
     ]
     each = collect.missions * collect.robots / rate
@@ -143,25 +139,25 @@ def learning(
     config: Config, settings: TrainSettings, computes: list[Compute], maps: Maps, training: Training
 ) -> dict[str, float]:
     """Samples a second of the whole update, batch included, and its parts."""
-    batch, updates, rates = settings.sac.batch, 4, {}
-    draw = jax.jit(lambda maps, t, key: make_batch(config, settings, maps, t.replay, t.spread, key, batch))
+    batch, updates, rates = settings.algorithm.batch, 4, {}
+    draw = jax.jit(lambda maps, t, key: make_batch(config, settings, maps, t.memory, t.spread, key, batch))
     drawn: Batch = draw(maps, training, jax.random.key(1))
     own, whole_map = (float(nodes.mask.sum(axis=-1).mean()) for nodes in (drawn.state.nodes, drawn.state.critic_nodes))
     print(f"\nA batch of {batch}: {own:.0f} nodes a robot, {whole_map:.0f} nodes a critic, on average")
     ours = computes[0]
-    look_ahead = jax.jit(lambda actor, batch: sac.foresee(actor, batch, ours))
-    slope_q = jax.jit(lambda learner, batch, log: sac.slope_of_critics(settings.sac, learner, batch, log, ours))
-    slope_pi = jax.jit(lambda learner, batch, rows: sac.slope_of_actor(settings.sac, learner, batch, rows, ours))
+    look_ahead = jax.jit(lambda actor, batch: next_policy(actor, batch, ours))
+    of_critics = jax.jit(partial(gradient_of_critics, compute=ours))
+    of_actor = jax.jit(lambda learner, batch, rows: actor_gradient(learner.actor, batch, rows, learner.alpha, ours))
     learner, key = training.learner, jax.random.key(1)
     next_shape = jax.eval_shape(look_ahead, learner.actor, drawn)
-    rows_shape = jax.eval_shape(slope_q, learner, drawn, next_shape)[2]
+    rows_shape = jax.eval_shape(of_critics, learner, drawn, next_shape)[2]
     programs = []
     for compute in computes:
 
         def improve(maps: Maps, training: Training, compute: Compute = compute) -> Any:
-            def one(learner: Learner, key: Any) -> tuple[Learner, Any]:
-                taken = make_batch(config, settings, maps, training.replay, training.spread, key, batch)
-                return sac.update(settings.sac, learner, taken, compute)
+            def one(learner: SacLearner, key: Any) -> tuple[SacLearner, Any]:
+                taken = make_batch(config, settings, maps, training.memory, training.spread, key, batch)
+                return settings.algorithm.update(learner, taken, compute)
 
             return jax.lax.scan(one, training.learner, jax.random.split(jax.random.key(2), updates))
 
@@ -169,8 +165,8 @@ def learning(
     compile_together(
         *((program, maps, training) for program in programs),
         (look_ahead, learner.actor, drawn),
-        (slope_q, learner, drawn, next_shape),
-        (slope_pi, learner, drawn, rows_shape),
+        (of_critics, learner, drawn, next_shape),
+        (of_actor, learner, drawn, rows_shape),
     )
     for compute, program in zip(computes, programs, strict=True):
         elapsed = seconds(f"whole update, {compute.kernel}", program, maps, training, repeats=3)
@@ -179,19 +175,24 @@ def learning(
     times = {"drawing and decoding": seconds("drawing", draw, maps, training, key)}
     times["policy in the next states"] = seconds("policy", look_ahead, learner.actor, drawn)
     next_log = look_ahead(learner.actor, drawn)
-    times["critics, their targets and gradient"] = seconds("critics", slope_q, learner, drawn, next_log)
-    rows = slope_q(learner, drawn, next_log)[2]
-    times["actor and gradient"] = seconds("actor", slope_pi, learner, drawn, rows)
-    own_loss, own_slope, _ = slope_q(learner, drawn, next_log)
+    times["critics, their targets and gradient"] = seconds("critics", of_critics, learner, drawn, next_log)
+    rows = of_critics(learner, drawn, next_log)[2]
+    times["actor and gradient"] = seconds("actor", of_actor, learner, drawn, rows)
+    own_loss, own_gradient, _ = of_critics(learner, drawn, next_log)
     for compute in computes[1:]:
-        loss, slope, _ = jax.jit(partial(sac.slope_of_critics, settings.sac, compute=compute))(learner, drawn, next_log)
-        alike = f"gradients at a cosine of {cosine(own_slope, slope):.5f}"
+        loss, gradient, _ = jax.jit(partial(gradient_of_critics, compute=compute))(learner, drawn, next_log)
+        alike = f"gradients at a cosine of {cosine(own_gradient, gradient):.5f}"
         print(f"  {computes[0].kernel} loss {own_loss:.4f}, {compute.kernel} loss {loss:.4f}, {alike}", flush=True)
     each = batch / rates[name(computes[0])]
     print(f"\n| part of an update | ms | share |\n|---|---|---|\n| all | {1e3 * each:.1f} | 100% |")
     for label, elapsed in times.items():
         print(f"| {label} | {1e3 * elapsed:.2f} | {elapsed / each:.0%} |", flush=True)
     return rates
+
+
+def gradient_of_critics(learner: SacLearner, batch: Batch, next_log: jax.Array, compute: Compute) -> Any:
+    """The critics' loss, its gradient, and what they found sample by sample."""
+    return critic_gradient(learner.critics, learner.targets, batch, next_log, learner.alpha, compute)
 
 
 def cosine(one: Any, other: Any) -> float:
@@ -204,11 +205,10 @@ def decision(config: Config) -> None:
     """One decision of one robot by the greedy actor, observation included, with so many places for nodes."""
     flight = take_off(config, roster.planner("sector"), jax.random.key(0), generate_world(config), Fleet.of(4, 720.0))
     view = jax.tree.map(lambda leaf: leaf[0], views(config, flight.state))
-    actor = Actor(jax.random.key(0), NetworkConfig())
+    actor = GraphActorConfig().build(jax.random.key(0))
 
     def choose(actor: Actor, view: LocalView, places: int) -> jax.Array:
-        observation = observe(config, view)
-        return jnp.argmax(actor(compact(observation, places), situation(observation)))
+        return jnp.argmax(actor(*actor.read(config, view, places)))
 
     for places in (128, 256, 384):
         seconds(f"one decision, {places} places", jax.jit(partial(choose, places=places)), actor, view, repeats=20)
@@ -249,20 +249,21 @@ def main() -> None:
             first_rows=100,
             updates=1,
             collect=replace(settings.collect, missions=4, renew_every=4),
-            sac=replace(settings.sac, batch=16),
-            network=TINY,
+            algorithm=replace(settings.algorithm, batch=16),
+            actor=GraphActorConfig(**TINY, token_width=8, token_layers=1, token_feed=8),
+            critic=GraphCriticConfig(**TINY),
         )
     if arguments.groups:
         compute = replace(compute, group=arguments.groups[0], critic_group=arguments.groups[1])
     if arguments.missions:
         settings = replace(settings, collect=replace(settings.collect, missions=arguments.missions))
     if arguments.batch:
-        settings = replace(settings, sac=replace(settings.sac, batch=arguments.batch))
+        settings = replace(settings, algorithm=replace(settings.algorithm, batch=arguments.batch))
     print(f"{jax.devices()[0].device_kind}, {name(compute)}", flush=True)
     maps = training_maps(config, settings.maps, settings.collect.bucket)
     training, rate = warmed(config, settings, compute, maps, arguments.warm_rounds)
-    figures: dict[str, Any] = {"bytes a transition": bytes_per_row(training.replay), "decisions a second": rate}
-    print(f"Memory: {bytes_per_row(training.replay):,.0f} bytes a transition")
+    figures: dict[str, Any] = {"bytes a transition": bytes_per_row(training.memory), "decisions a second": rate}
+    print(f"Memory: {bytes_per_row(training.memory):,.0f} bytes a transition")
     others = [replace(compute, kernel=kernel) for kernel in filter(None, arguments.kernels.split(","))]
     figures["samples a second"] = learning(config, settings, [compute, *others], maps, training)
     if arguments.out:

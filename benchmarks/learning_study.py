@@ -18,7 +18,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from decmarvel.training.sac import SacSettings
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
@@ -28,15 +27,21 @@ from decmarvel.benchmark.report.statistics import Estimate, estimate_mean, estim
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
 from decmarvel.robot.planners.base import Planner
-from decmarvel.robot.policy.blocks import Compute, NetworkConfig
+from decmarvel.robot.policy.compute import PLAIN
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
 from decmarvel.robot.policy.planner import LearnedPlanner
 from decmarvel.show.style import GROUND, INK, save
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import Outcome, run_mission
-from decmarvel.training.collect import CollectSettings
+from decmarvel.training.algorithms.sac import Sac
+from decmarvel.training.critic import GraphCriticConfig
 from decmarvel.training.curriculum import CurriculumSettings
-from decmarvel.training.loop import TrainSettings, play_round, prepare, put_in_place, that_fit
+from decmarvel.training.loop import play_round
+from decmarvel.training.maps import fitting_maps
+from decmarvel.training.methods.paper import PaperReward
+from decmarvel.training.settings import CollectSettings, TrainSettings
+from decmarvel.training.state import prepare, put_in_place
 from decmarvel.worlds import Building, generate
 from decmarvel.worlds.generate import reachable
 from decmarvel.worlds.place import place_all
@@ -46,6 +51,7 @@ SIDE_M, ROBOTS, BUDGET_M = 45.0, 2, 200.0
 MISSIONS = 48
 """Of an evaluation, each on a held-out building of its own."""
 CONFIG = Config(coarsest_cell_m=0.5, max_budget_m=256.0)
+SIZES: dict[str, Any] = {"width": 32, "heads": 2, "layers": 2, "feed": 64, "channels": 4}
 SETTINGS = TrainSettings(
     maps=64,
     capacity=20_000,
@@ -53,10 +59,10 @@ SETTINGS = TrainSettings(
     updates=8,
     collect=CollectSettings(missions=32, team_sizes=(ROBOTS,), bucket=64, max_decisions=128, renew_every=8),
     curriculum=CurriculumSettings(largest_m=1.2 * BUDGET_M, smallest_m=0.8 * BUDGET_M, around_m=20.0, warm_up=50),
-    sac=SacSettings(batch=64),
-    network=NetworkConfig(
-        width=32, heads=2, layers=2, feed=64, channels=4, token_width=16, token_layers=1, token_feed=32
-    ),
+    reward=PaperReward(),
+    algorithm=Sac(batch=64),
+    actor=GraphActorConfig(**SIZES, token_width=16, token_layers=1, token_feed=32, max_budget_m=CONFIG.max_budget_m),
+    critic=GraphCriticConfig(**SIZES),
 )
 """Small in every size. Reward, discount, entropy and targets are the paper's, rates of learning those of `fast`."""
 LOOKS: dict[str, dict[str, Any]] = {
@@ -130,11 +136,11 @@ def judge(policy: str, planner: Planner, worlds: World, seconds: float, decision
 
 def learn(minutes: float, seed: int, worlds: World) -> list[Point]:
     """Train, and evaluate every 30 seconds; more often at first, when most happens."""
-    maps = that_fit(CONFIG, small_worlds("train", SETTINGS.maps), SETTINGS.collect.bucket)
+    maps = fitting_maps(CONFIG, small_worlds("train", SETTINGS.maps), SETTINGS.collect.bucket)
     training = jax.jit(prepare, static_argnums=(0, 1))(CONFIG, SETTINGS, maps, jax.random.key(seed))
     maps, training = put_in_place(maps, training)
     points = [judge("learned", LearnedPlanner(training.learner.actor), worlds, 0.0, 0, 0)]
-    play = play_round.lower(CONFIG, SETTINGS, Compute(), maps, training).compile()
+    play = play_round.lower(CONFIG, SETTINGS, PLAIN, maps, training).compile()
     seconds, decisions, updates, due = 0.0, 0, 0, 5.0
     while seconds < 60 * minutes:
         begin = time.perf_counter()

@@ -12,7 +12,7 @@ import pytest
 import oracles.lattice
 from cases import SITES, SMALL, draw_case
 from decmarvel.core.config import Config
-from decmarvel.core.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Sight, Sightings
+from decmarvel.core.types import EXPLORING, FAILED, HOME, Candidates, Graph, LocalView, Robot, Sight, Sightings
 from decmarvel.simulation import roster
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
@@ -179,3 +179,8 @@ def test_a_local_view_is_made_of_local_types():
         found.add(kind)
         todo += [field.type for field in dataclasses.fields(kind) if dataclasses.is_dataclass(field.type)]
     assert found == allowed
+
+
+def test_no_robot_knows_when_it_will_fail():
+    for kind in (Robot, LocalView):
+        assert not any("fail" in field.name for field in dataclasses.fields(kind))

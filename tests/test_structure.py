@@ -1,6 +1,7 @@
 """The shape of the package: what robots cannot name, and that the documentation is true."""
 
 import ast
+import dataclasses
 import re
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,10 @@ from pathlib import Path
 import jax
 import pytest
 
+from decmarvel.core.types import LocalView, Own, Robot
+from decmarvel.robot.observation import Observation
+from decmarvel.robot.policy.nodes import Situation
+from decmarvel.training.codec import Snapshot
 from paths import ROOT
 
 PACKAGE = ROOT / "src" / "decmarvel"
@@ -44,6 +49,16 @@ def test_what_runs_on_a_robot_cannot_name_the_truth_or_the_team(name):
         for word in re.findall(r"\w+", hint.value)
     }
     assert not names & UNSPEAKABLE
+
+
+def test_what_a_robot_knows_of_itself_reaches_everybody():
+    """The simulator's robot, the planners' view, the networks' input and the memory have every fact, by one class."""
+    facts = {field.name: field.type for field in dataclasses.fields(Own)}
+    assert facts
+    for kind in (Robot, LocalView, Observation, Situation, Snapshot):
+        assert issubclass(kind, Own), kind
+        fields = {field.name: field.type for field in dataclasses.fields(kind)}
+        assert facts.items() <= fields.items(), kind
 
 
 def cited(text: str) -> set[int]:

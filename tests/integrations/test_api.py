@@ -15,9 +15,8 @@ import pytest
 import decmarvel
 from decmarvel import Building, Config, Fleet, MapError, Mission, PlannerError, RecordingError, WeightsError
 from decmarvel.cli import main
-from decmarvel.robot.policy.actor import Actor
-from decmarvel.robot.policy.blocks import NetworkConfig
-from decmarvel.robot.policy.planner import PUBLISHED
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
+from decmarvel.robot.policy.planner import published
 from decmarvel.robot.policy.weights import Card, save_weights
 from decmarvel.simulation.roster import BEST_PLANNER, PLANNERS, name_of
 from paths import ROOT
@@ -107,21 +106,21 @@ def test_the_readme_lists_the_planners():
 @pytest.fixture
 def graph_weights(tmp_path) -> Path:
     """Weights of the paper's kind of actor, untrained and tiny."""
-    network = NetworkConfig(
+    sizes = GraphActorConfig(
         width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8
     )
     path = tmp_path / "tiny.safetensors"
-    save_weights(path, Actor(jax.random.key(5), network), Card("actor", network, 0, 0.0))
+    save_weights(path, sizes.build(jax.random.key(5)), Card("actor", "dec-marvel", sizes, 0, 0.0))
     return path
 
 
 def test_weights_of_ones_own(graph_weights):
     assert name_of(decmarvel.planner("dec-marvel", weights=graph_weights)) == "dec-marvel"
-    assert name_of(decmarvel.planner("options", weights=PUBLISHED)) == "options"
+    assert name_of(decmarvel.planner("options", weights=published("options"))) == "options"
     with pytest.raises(WeightsError, match=r"tiny.*planner dec-marvel, not for options; choose dec-marvel"):
         decmarvel.planner("options", weights=graph_weights)
     with pytest.raises(WeightsError, match=r"planner options, not for dec-marvel; choose options"):
-        decmarvel.planner("dec-marvel", weights=PUBLISHED)
+        decmarvel.planner("dec-marvel", weights=published("options"))
     with pytest.raises(PlannerError, match=r"no weights for the planner dec-marvel.*--weights FILE.*train.*options"):
         decmarvel.planner("dec-marvel")
     with pytest.raises(PlannerError, match=r"tiny.*nearest has no weights"):

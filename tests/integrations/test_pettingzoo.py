@@ -1,5 +1,6 @@
 """The PettingZoo environment: the interface's own tests, and that it flies the same missions as the simulator."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -10,7 +11,9 @@ import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from decmarvel.core.lattice import SLOT_OFFSETS
+from decmarvel.core.types import Own
 from decmarvel.integrations.pettingzoo import ExplorationEnv
+from decmarvel.robot.observation import Observation, Ways
 from decmarvel.simulation.environment import reset
 from decmarvel.simulation.fleet import NEVER, Fleet
 from decmarvel.worlds import Building
@@ -50,6 +53,21 @@ def test_api():
 
 def test_seeds():
     parallel_seed_test(make, num_cycles=15)
+
+
+def test_everything_that_a_robot_knows_is_observed():
+    """All facts of `Own`, and no field without a space."""
+    env = make()
+    observations, _ = env.reset(seed=1)
+    names = {field.name for kind in (Observation, Ways) for field in dataclasses.fields(kind)}
+    assert {field.name for field in dataclasses.fields(Own)} < names
+    for number, agent in enumerate(env.possible_agents):
+        assert env.observation_space(agent).spaces.keys() == observations[agent].keys() == names
+        for field in dataclasses.fields(Own):
+            known = getattr(env._state.robots, field.name)[number]
+            np.testing.assert_array_equal(observations[agent][field.name], known, field.name)
+    robot = observations["robot_1"]
+    assert (robot["number"], robot["team_size"], robot["budget_mm"]) == (1, 3, 60_000)
 
 
 def test_every_robot_comes_home_whatever_the_actions():

@@ -197,8 +197,8 @@ def log_probabilities(logits, mask):
     return found
 
 
-def hunch_facts(observation, site):
-    """What bears upon whether somebody has looked behind the frontier that is left to look at from a node."""
+def staleness_facts(observation, ways, site):
+    """What a robot knows of a node that says whether others have looked behind what is left to look at from there."""
     b = [math.exp(float(part) * math.log(1025)) - 1 for part in observation.budget[:2]]
     flown = b[0] - b[1]
     base = tuple(int(v) for v in observation.base)
@@ -218,28 +218,28 @@ def hunch_facts(observation, site):
         flown / 300,
         radius / max(flown, 8),
         observation.node_features[site][7],
-        observation.ways.way_cm[site] / 10_000,
-        min(observation.ways.open_cm[site], 1_000) / 1_000,
+        ways.way_cm[site] / 10_000,
+        min(ways.open_cm[site], 1_000) / 1_000,
         apart / 50,
         4 * observation.node_features[site][2],
         1 / team,
     ]
 
 
-def hunch(p, observation, sites):
-    """With the extension `advice`: the logit that what is left to look at from a node is no news, by site."""
+def staleness(p, observation, ways, sites):
+    """Of the actor `options`: the logit that others have looked behind what is left to look at from a node, by site."""
     found = {}
     for site in sites:
-        hidden = np.tanh(linear(p, "adviser.hunch.first", np.array(hunch_facts(observation, site))))
-        found[site] = linear(p, "adviser.hunch.last", np.tanh(linear(p, "adviser.hunch.second", hidden)))[0]
+        hidden = np.tanh(linear(p, "staleness.first", np.array(staleness_facts(observation, ways, site))))
+        found[site] = linear(p, "staleness.last", np.tanh(linear(p, "staleness.second", hidden)))[0]
     return found
 
 
-def option_policy(p, observation, advice):
-    """With the extension `advice`: log-probabilities (25, 3) of an actor that weighs options; -1 is none."""
+def option_policy(p, observation, ways, weighed):
+    """Log-probabilities (25, 3) of the actor `options`; the action -1 is no option."""
     nodes = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
-    stale = {site: 1 / (1 + math.exp(-logit)) for site, logit in hunch(p, observation, nodes).items()}
-    open_nodes = [site for site in nodes if observation.ways.open_cm[site] < 65535]
+    stale = {site: 1 / (1 + math.exp(-logit)) for site, logit in staleness(p, observation, ways, nodes).items()}
+    open_nodes = [site for site in nodes if ways.open_cm[site] < 65535]
 
     def metres(site):
         return [100 * float(v) for v in observation.node_features[site][:2]] if site in stale else [0.0, 0.0]
@@ -248,16 +248,16 @@ def option_policy(p, observation, advice):
         return math.dist(metres(one), metres(other))
 
     def of_goal(site):
-        return [*hunch_facts(observation, site), stale[site], observation.node_features[site][8]]
+        return [*staleness_facts(observation, ways, site), stale[site], observation.node_features[site][8]]
 
     def total(sites, of):
         return sum(of(stale[site]) for site in sites)
 
     options = {}
-    for number, (action, site) in enumerate(zip(advice.action, advice.site, strict=True)):
+    for number, (action, site) in enumerate(zip(weighed.action, weighed.site, strict=True)):
         if action >= 0:
             options[number] = tuple(int(v) for v in site)
-    cheapest = min((advice.cost_m[number] for number in options), default=0.0)
+    cheapest = min((weighed.cost_m[number] for number in options), default=0.0)
     first = {}
     for number, goal in options.items():
         near = [site for site in open_nodes if apart(site, goal) <= 12]
@@ -265,26 +265,26 @@ def option_policy(p, observation, advice):
         others = [apart(goal, other) for each, other in options.items() if each != number]
         facts = [
             *(of_goal(goal) if goal in stale else np.zeros(13)),
-            (advice.cost_m[number] - cheapest) / 20,
-            advice.cost_m[number] / 100,
+            (weighed.cost_m[number] - cheapest) / 20,
+            weighed.cost_m[number] / 100,
             number / 6,
             total(near, lambda q: 1 - q) / 5,
             total(around, lambda q: 1 - q) / 10,
             total(near, lambda q: q) / 5,
             min(others, default=100.0) / 50,
-            advice.shows[number] / 500,
+            weighed.shown_cells[number] / 500,
             total(open_nodes, lambda q: 1 - q) / 20,
             total(open_nodes, lambda q: q) / 20,
             len(nodes) / 250,
             *observation.budget,
         ]
-        first[number] = np.tanh(linear(p, "trust.first", np.array(facts, float)))
+        first[number] = np.tanh(linear(p, "scorer.first", np.array(facts, float)))
     chance = np.ones((25, 3))
     for number, own in first.items():
         among = sum(first.values()) / len(first)
-        hidden = np.tanh(linear(p, "trust.second", np.concatenate([own, among])))
-        worth = linear(p, "trust.value", hidden)[0] - p["trust.per_m"][0] * (advice.cost_m[number] - cheapest)
-        action = int(advice.action[number])
+        hidden = np.tanh(linear(p, "scorer.second", np.concatenate([own, among])))
+        worth = linear(p, "scorer.value", hidden)[0] - p["scorer.per_m"][0] * (weighed.cost_m[number] - cheapest)
+        action = int(weighed.action[number])
         chance[action // 3, action % 3] += math.exp(12 + worth)
     mask = observation.action_mask
     return log_probabilities({i: math.log(chance[i]) for i in np.ndindex(mask.shape) if mask[i]}, mask)
@@ -338,7 +338,9 @@ def privileged_features(observation, privileged, spacing_m, site):
 
 
 def critic(p, observation, privileged, edge, start, spacing_m, bucket, top=True, identity=False):
-    """Values (2, 25, 3) of both heads, pre and post."""
+    """Values (2, 25, 3) of both heads, pre and post; (1, 25, 3) of a critic with one head."""
+    heads = ("pre", "post") if "pre.value.weight" in p else ("head",)
+    p = {name.removeprefix("trunk."): values for name, values in p.items()}
     here = tuple(int(v) for v in observation.site)
     if top:
         mask = np.zeros(observation.node_mask.shape, bool)
@@ -356,8 +358,8 @@ def critic(p, observation, privileged, edge, start, spacing_m, bucket, top=True,
     z = dict(zip(sites, z, strict=True))
     zeta = context(p, z[here], observation, identity)
     rho = actions(p, observation, z)
-    found = np.zeros((2, 25, 3))
-    for which, head in enumerate(("pre", "post")):
+    found = np.zeros((len(heads), 25, 3))
+    for which, head in enumerate(heads):
         for index in np.ndindex(25, 3):
             hidden = relu(linear(p, f"{head}.hidden", np.concatenate([zeta, rho[index]])))
             found[which][index] = linear(p, f"{head}.value", hidden)[0]

@@ -1,6 +1,7 @@
 """Eq. 5, 6, 9 and 15, number by number, against loops over plain arrays."""
 
 import math
+from dataclasses import fields
 from functools import cache, partial
 
 import jax
@@ -14,8 +15,8 @@ import oracles.guard
 import oracles.lattice
 import oracles.mind
 from cases import SITES, SMALL, draw_case
-from decmarvel.core.types import FAR_MM
-from decmarvel.robot.observation import observe
+from decmarvel.core.types import FAR_MM, Own
+from decmarvel.robot.observation import Feature, observe, ways
 from decmarvel.robot.planners.random import RandomPlanner
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
@@ -30,12 +31,12 @@ seeds = pytest.mark.parametrize("seed", SEEDS)
 @partial(jax.jit, static_argnums=0)
 def observe_all(config, state):
     privileged = jax.vmap(lambda number: privileged_view(config, state, number))(jnp.arange(ROBOTS, dtype=jnp.int32))
-    return jax.vmap(lambda view: observe(config, view))(views(config, state)), privileged
+    return jax.vmap(lambda view: (observe(config, view), ways(config, view)))(views(config, state)), privileged
 
 
 @cache
 def missions(seed):
-    """(state, observations, privileged views), as NumPy, at take-off and after some decisions of the random planner."""
+    """As NumPy: (state, observations and ways, privileged views), at take-off and later with the random planner."""
     planner, case = RandomPlanner(), draw_case(SMALL, seed)
     fleet = Fleet.of(ROBOTS, 20.0 + 10 * (seed % 4))
     flight = jax.jit(take_off, static_argnums=(0, 1))(SMALL, planner, jax.random.key(seed), case.world, fleet)
@@ -49,11 +50,16 @@ def missions(seed):
 
 
 def robots_of(seed):
-    """Every robot of every moment: itself, its number, and what is observed."""
-    for state, observations, _ in missions(seed):
+    """Every robot of every moment: itself, and what is observed."""
+    for robot, observation, _ in robots_with_ways(seed):
+        yield robot, observation
+
+
+def robots_with_ways(seed):
+    """The same, with the robots' ways."""
+    for state, (observations, own_ways), _ in missions(seed):
         for number in range(ROBOTS):
-            robot = jax.tree.map(lambda leaf, number=number: leaf[number], state.robots)
-            yield robot, jax.tree.map(lambda leaf, number=number: leaf[number], observations)
+            yield jax.tree.map(lambda leaf, number=number: leaf[number], (state.robots, observations, own_ways))
 
 
 def tile_of(cell):
@@ -119,7 +125,13 @@ def expected_features(robot):
     return features
 
 
-COLUMNS = ("dx", "dy", "utility", "guidepost", "occupancy", "best heading", "trail", "home", "visits")
+COLUMNS = ("dx", "dy", "utility", "guidepost", "occupancy", "heading", "trail", "home", "visits")
+
+
+def test_columns_have_names():
+    """Eq. 5 in the paper's order."""
+    assert tuple(feature.name.lower() for feature in Feature) == COLUMNS
+    assert [int(feature) for feature in Feature] == list(range(9))
 
 
 @seeds
@@ -197,7 +209,8 @@ def test_the_rest_of_the_observation(seed):
         np.testing.assert_array_equal(observation.histogram, robot.graph.sight.histogram * node[..., None])
         np.testing.assert_array_equal(observation.edge, robot.graph.edge)
         np.testing.assert_array_equal(observation.sensed, robot.sensed)
-        np.testing.assert_array_equal(observation.site, robot.site)
+        for field in fields(Own):
+            np.testing.assert_array_equal(getattr(observation, field.name), getattr(robot, field.name), field.name)
 
 
 NOTHING_CM = 65535
@@ -209,7 +222,7 @@ def feasible_slots(robot):
 
 
 def expected_ways(robot):
-    """For the extension `advice`: how far each node is, and how far one looks from there."""
+    """How far each node is, and how far one looks from there."""
     way_cm, open_cm = np.zeros((SIZE, SIZE), int), np.full((SIZE, SIZE), NOTHING_CM)
     here, base = (tuple(int(v) for v in site) for site in (robot.site, robot.base))
     mind = oracles.mind.Mind(SMALL, robot.belief, robot.sensed, here, base, int(robot.budget_mm))
@@ -227,9 +240,9 @@ def expected_ways(robot):
 
 @seeds
 def test_ways(seed):
-    for robot, observation in robots_of(seed):
+    for robot, _, found in robots_with_ways(seed):
         for name, expected in zip(("way_cm", "open_cm"), expected_ways(robot), strict=True):
-            got = getattr(observation.ways, name)
+            got = getattr(found, name)
             assert got.dtype == np.int32
             np.testing.assert_array_equal(got, expected, err_msg=name)
 
@@ -238,16 +251,15 @@ def test_ways_of_every_kind_are_put_to_the_test():
     """Open nodes, the own one among them, sensed ones, and ones too far for the budget."""
     kinds = dict.fromkeys(("open", "own", "sensed", "far"), 0)
     for seed in SEEDS:
-        for robot, observation in robots_of(seed):
-            ways, node = observation.ways, observation.node_mask
-            here = tuple(robot.site)
-            kinds["open"] += (ways.open_cm[node] < NOTHING_CM).sum()
-            kinds["own"] += ways.open_cm[here] < NOTHING_CM
-            needed = 10 * ways.way_cm + robot.graph.home_mm + SMALL.safety_margin_mm
+        for robot, observation, found in robots_with_ways(seed):
+            node, here = observation.node_mask, tuple(robot.site)
+            kinds["open"] += (found.open_cm[node] < NOTHING_CM).sum()
+            kinds["own"] += found.open_cm[here] < NOTHING_CM
+            needed = 10 * found.way_cm + robot.graph.home_mm + SMALL.safety_margin_mm
             affordable = node & (needed <= robot.budget_mm)
             in_sight = (robot.graph.sight.nearest_rank < np.iinfo(np.int16).max).any(axis=-1)
-            kinds["sensed"] += (affordable & in_sight & (ways.open_cm == NOTHING_CM)).sum()
-            kinds["far"] += (node & ~affordable & in_sight & (ways.way_cm < NOTHING_CM)).sum()
+            kinds["sensed"] += (affordable & in_sight & (found.open_cm == NOTHING_CM)).sum()
+            kinds["far"] += (node & ~affordable & in_sight & (found.way_cm < NOTHING_CM)).sum()
     assert all(count > 10 for count in kinds.values()), kinds
 
 

@@ -17,8 +17,7 @@ from decmarvel.core.lattice import SLOT_OFFSETS
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
 from decmarvel.recording.format import load_recording
 from decmarvel.recording.knowledge import KnowledgeHistory, knowledge_history
-from decmarvel.robot.policy.actor import Actor
-from decmarvel.robot.policy.blocks import NetworkConfig
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
 from decmarvel.robot.policy.weights import Card, save_weights
 from decmarvel.robot.sight import frontiers
 from decmarvel.show.html import pack, page_data
@@ -43,10 +42,11 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     found = load_recording(folder / "other" / "mission.npz")
     (folder / "elsewhere").mkdir()
     dataclasses.replace(found, map_id="one room").save(folder / "elsewhere" / "mission.npz")
-    network = NetworkConfig(
+    sizes = GraphActorConfig(
         width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8
     )
-    save_weights(folder / "tiny.safetensors", Actor(jax.random.key(5), network), Card("actor", network, 0, 0.0))
+    card = Card("actor", "dec-marvel", sizes, 0, 0.0)
+    save_weights(folder / "tiny.safetensors", sizes.build(jax.random.key(5)), card)
     team = ["--robots", 2, "--budget", 200, "--planner", "dec-marvel", "--weights", folder / "tiny.safetensors"]
     command = ["explore", "--map", folder / "two rooms.npy", *team, "--quiet", "--out", folder / "learned"]
     assert main([str(word) for word in command]) == 0

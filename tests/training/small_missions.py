@@ -13,12 +13,19 @@ from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import take_off
 from decmarvel.simulation.radio import propose_all
-from decmarvel.training.rewards import RewardSettings, explores_on, reward
+from decmarvel.training.methods.options import OptionReward
+from decmarvel.training.methods.paper import PaperReward
+from decmarvel.training.methods.predecessor import MarvelReward
+from decmarvel.training.rewards import explores_on
 
 NEVER = 2**30
 ROBOTS = 4
-ALL_TERMS = RewardSettings(fov=0.7, removed=1 / 39, step=-0.5, hurry=-0.25, covered=0.8)
-"""The paper's, those of its predecessor, and ours."""
+REWARDS = {
+    "paper": PaperReward(fov=0.7),
+    "predecessor": MarvelReward(fov=0.6, align=0.2, team=8.0),
+    "options": OptionReward(hurry=-0.25, covered=0.8),
+}
+"""Of every method, with weights that tell its terms from those of the others."""
 
 
 def hall(width: int, height: int, start: tuple[int, int]) -> Case:
@@ -43,10 +50,13 @@ def advance(config, planner, flight, low_gains):
     key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
     keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(ROBOTS))
     exploring = flight.state.robots.mode == EXPLORING
-    proposals, memory = propose_all(config, planner, keys, views(config, flight.state), exploring, flight.memory)
-    after, move = environment.step(config, key_step, flight.state, proposals)
-    terms, low_gains = reward(config, ALL_TERMS, flight.state, move, after, low_gains)
-    return type(flight)(after, memory, flight.key), proposals, move, terms, low_gains, explores_on(config, after)
+    team_views = views(config, flight.state)
+    proposals, memory = propose_all(config, planner, keys, team_views, exploring, flight.memory)
+    after, move = environment.step(config, key_step, flight.state, team_views, proposals)
+    terms, counts = {}, {}
+    for name, reward in REWARDS.items():
+        terms[name], counts[name] = reward(config, flight.state, move, after, low_gains[name])
+    return type(flight)(after, memory, flight.key), proposals, move, terms, counts, explores_on(config, after)
 
 
 MISSIONS = {
@@ -61,7 +71,7 @@ PLANNER = roster.planner("random")
 
 @cache
 def mission(name):
-    """(before, proposals, move, after, terms, explores on) of each decision, as NumPy."""
+    """(before, proposals, move, after, terms of each method, explores on) of each decision, as NumPy."""
     case, budgets, fail_steps, seed, decisions = MISSIONS[name]
     fleet = Fleet(
         present=jnp.asarray([budget > 0 for budget in budgets]),
@@ -69,7 +79,7 @@ def mission(name):
         fail_step=jnp.asarray(fail_steps, jnp.int32),
     )
     flight = begin(SMALL, PLANNER, jax.random.key(seed), case.world, fleet)
-    low_gains, found = jnp.zeros(ROBOTS, jnp.int32), []
+    low_gains, found = dict.fromkeys(REWARDS, jnp.zeros(ROBOTS, jnp.int32)), []
     for _ in range(decisions):
         before = flight.state
         flight, proposals, move, terms, low_gains, on = advance(SMALL, PLANNER, flight, low_gains)

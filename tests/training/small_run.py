@@ -6,31 +6,42 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
-from decmarvel.training.sac import SacSettings
 
 from cases import SMALL, draw_case
 from decmarvel.robot.policy.actor import IMPOSSIBLE
-from decmarvel.robot.policy.blocks import PLAIN, NetworkConfig
-from decmarvel.training import sac
-from decmarvel.training.collect import CollectSettings, Maps
+from decmarvel.robot.policy.compute import PLAIN
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
+from decmarvel.robot.policy.option_actor import OptionActorConfig
+from decmarvel.training.algorithms.proximal import Proximal
+from decmarvel.training.algorithms.sac import Sac
+from decmarvel.training.batches import make_batch
+from decmarvel.training.critic import GraphCriticConfig
 from decmarvel.training.curriculum import CurriculumSettings
-from decmarvel.training.loop import TrainSettings, fly, make_batch, play_round, prepare, put_in_place, with_own
+from decmarvel.training.loop import fly, play_round
+from decmarvel.training.maps import Maps
+from decmarvel.training.methods.options import OptionCriticConfig, OptionReward
+from decmarvel.training.methods.paper import PaperReward
 from decmarvel.training.privileged_nodes import true_nodes
+from decmarvel.training.settings import CollectSettings, TrainSettings
+from decmarvel.training.state import new_learner, prepare, put_in_place, with_own
 
 BATCH, ACTIONS = 7, 12
-update = jax.jit(sac.update, static_argnums=(0, 3))
-fresh = jax.jit(sac.begin, static_argnums=(0, 1))
+update = jax.jit(
+    lambda algorithm, learner, batch, compute: algorithm.update(learner, batch, compute), static_argnums=(0, 3)
+)
+fresh = jax.jit(new_learner, static_argnums=0)
 prepared = jax.jit(prepare, static_argnums=(0, 1, 4))
-TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
-ADVISED = dataclasses.replace(TINY, identity=True, advice=True)
+SIZES = {"width": 16, "heads": 2, "layers": 1, "feed": 16, "channels": 2}
 SETTINGS = TrainSettings(
     capacity=600,
     first_rows=40,
     updates=2,
     collect=CollectSettings(missions=6, team_sizes=(2, 3), bucket=144, max_decisions=40, renew_every=4),
     curriculum=CurriculumSettings(largest_m=60.0, smallest_m=20.0, around_m=8.0, warm_up=3),
-    sac=SacSettings(batch=32, critic_rate=3e-3),
-    network=TINY,
+    reward=PaperReward(),
+    algorithm=Sac(batch=32, critic_rate=3e-3),
+    actor=GraphActorConfig(**SIZES, token_width=8, token_layers=1, token_feed=8),
+    critic=GraphCriticConfig(**SIZES),
 )
 
 
@@ -53,20 +64,26 @@ def single(values) -> jax.Array:
 @cache
 def drawn():
     """A batch from one device's memory of a short run."""
-    draw = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.replay, t.spread, jax.random.key(1), 32))
+    draw = jax.jit(lambda t: make_batch(SMALL, SETTINGS, maps(), t.memory, t.spread, jax.random.key(1), 32))
     return draw(jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0])))
 
 
-TO_SUCCESS = dataclasses.replace(
-    SETTINGS, network=ADVISED, collect=dataclasses.replace(SETTINGS.collect, past_success=False)
+OPTIONS = dataclasses.replace(
+    SETTINGS,
+    collect=dataclasses.replace(SETTINGS.collect, past_success=False),
+    reward=OptionReward(),
+    algorithm=Proximal(batch=32, critic_rate=3e-3),
+    actor=OptionActorConfig(),
+    critic=OptionCriticConfig(**SIZES),
 )
+"""Missions of robots that weigh options, which end at success."""
 
 
 @cache
 def flown_to_success():
-    """Without learning: missions of a network with an adviser that end at 99%, and all that was gathered."""
-    training = with_own(prepared(SMALL, TO_SUCCESS, maps(), jax.random.key(3), 1), lambda leaf: leaf[0])
-    go_on = jax.jit(lambda training: fly(SMALL, TO_SUCCESS, PLAIN, maps(), training))
+    """Their missions without learning, and all that was gathered."""
+    training = with_own(prepared(SMALL, OPTIONS, maps(), jax.random.key(3), 1), lambda leaf: leaf[0])
+    go_on = jax.jit(lambda training: fly(SMALL, OPTIONS, PLAIN, maps(), training))
     gathered = []
     for _ in range(8):
         training, found = go_on(training)
@@ -75,9 +92,9 @@ def flown_to_success():
 
 
 @cache
-def drawn_with_advice():
+def drawn_with_options():
     """A batch of theirs."""
-    draw = jax.jit(lambda t: make_batch(SMALL, TO_SUCCESS, maps(), t.replay, t.spread, jax.random.key(1), 32))
+    draw = jax.jit(lambda t: make_batch(SMALL, OPTIONS, maps(), t.memory, t.spread, jax.random.key(1), 32))
     return draw(flown_to_success()[0])
 
 

@@ -1,5 +1,6 @@
 """The critics and their privileged nodes against loops over plain arrays."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,16 +9,17 @@ import pytest
 import oracles.graph
 import oracles.networks
 from cases import SMALL
-from decmarvel.robot.policy.nodes import compact, situation
+from decmarvel.robot.policy.nodes import compact, situation_of
 from decmarvel.robot.policy.weights import named_arrays
-from decmarvel.training.critic import begin_post_head, by_phase, polyak
+from decmarvel.training.algorithms.losses import follow
+from decmarvel.training.critic import PhaseCritic, PlainCritic
 from decmarvel.training.privileged_nodes import unprivileged_nodes
 from robot.policy.small_networks import (
     ALL,
     ROBOTS,
-    apply,
     close,
     critic,
+    judge,
     missions,
     of,
     one_each,
@@ -33,10 +35,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 @seeds
-@pytest.mark.parametrize(("top", "identity"), [(True, False), (False, False), (True, True)])
-def test_critic_equals_oracle(seed, top, identity):
-    """Both heads of Eq. 14 over the nodes of Eq. 15."""
-    network, p = critic(identity), parameters(critic(identity))
+@pytest.mark.parametrize(
+    ("top", "identity", "dual_head"),
+    [(True, False, True), (False, False, True), (True, True, True), (True, False, False)],
+)
+def test_critic_equals_oracle(seed, top, identity, dual_head):
+    """Both heads of Eq. 14 over the nodes of Eq. 15, each in its phase; or one head for both phases."""
+    network, p = critic(identity, dual_head), parameters(critic(identity, dual_head))
+    assert isinstance(network, PhaseCritic if dual_head else PlainCritic)
     for state, observation, privileged in one_each(seed):
         edge = oracles.graph.edges(SMALL, np.where(state.world.free, 1, 2).astype(np.uint8))
         start = tuple(np.asarray(state.world.start).tolist())
@@ -48,11 +54,13 @@ def test_critic_equals_oracle(seed, top, identity):
             nodes = privileged_of(SMALL, truth, observation, privileged)
         else:
             nodes = unprivileged_nodes(compact(observation, ALL))
-        found = apply(network, nodes, situation(observation))
+        found = [judge(network, nodes, situation_of(observation), jnp.array(post)) for post in (False, True)]
         expected = oracles.networks.critic(
             p, plain(observation), plain(privileged), edge, start, SMALL.spacing_m, ALL, top, identity
         )
-        close(found, expected)
+        assert len(expected) == (2 if dual_head else 1)
+        close(found[0], expected[0])
+        close(found[1], expected[-1])
 
 
 @seeds
@@ -77,17 +85,24 @@ def test_privileged_nodes_equal_oracle(seed):
 
 
 def test_phases_and_targets():
-    network = critic()
-    values = jnp.arange(150, dtype=jnp.float32).reshape(2, 25, 3)
-    np.testing.assert_array_equal(by_phase(values, jnp.array(False)), values[0])
-    np.testing.assert_array_equal(by_phase(values, jnp.array(True)), values[1])
-    copied = begin_post_head(network)
+    network, seen = critic(), [unprivileged_nodes(compact(each, ALL)) for _, each, _ in one_each(9)]
+    where = [situation_of(each) for _, each, _ in one_each(9)]
+    nodes, where = (jax.tree.map(lambda *leaves: jnp.stack(leaves), *each) for each in (seen, where))
+    post = jnp.array([False, True, False])
+    pre, after = (judge(network, nodes, where, jnp.full(3, phase)) for phase in (False, True))
+    mixed = judge(network, nodes, where, post)
+    close(mixed, jnp.where(post[:, None, None], after, pre), 1e-6)
+    assert np.abs(pre - after).min(axis=0).max() > 0.01, "the heads differ"
+    copied = network.enter_post()
     for one, two in zip(jax.tree.leaves(copied.pre), jax.tree.leaves(copied.post), strict=True):
         np.testing.assert_array_equal(one, two)
         assert one.unsafe_buffer_pointer() != two.unsafe_buffer_pointer()
     assert (copied.post.value.weight != network.post.value.weight).any()
+    assert eqx.tree_equal((copied.trunk, copied.pre), (network.trunk, network.pre))
+    plain = critic(dual_head=False)
+    assert plain.enter_post() is plain
     other = stirred(network, 9)
-    followed = polyak(network, other)
+    followed = follow(network, other, 0.003)
     for old, new, found in zip(*map(jax.tree.leaves, (network, other, followed)), strict=True):
         close(found, 0.997 * old + 0.003 * new, 1e-6)
     assert named_arrays(followed).keys() == named_arrays(network).keys()

@@ -9,13 +9,15 @@ import pytest
 
 from cases import SMALL
 from decmarvel.core.errors import TrainingError
-from decmarvel.robot.policy.blocks import PLAIN
+from decmarvel.robot.policy.compute import PLAIN
+from decmarvel.training.batches import make_batch
 from decmarvel.training.checkpoint import is_key, load_state, read_about, save_state
 from decmarvel.training.collect import succeeded
-from decmarvel.training.loop import make_batch, play_round, prepare, put_in_place, with_own
+from decmarvel.training.loop import play_round
 from decmarvel.training.memory import sample
 from decmarvel.training.reward_normaliser import scaled
-from training.small_run import SETTINGS, begun, drawn, drawn_with_advice, flown_to_success, maps, run
+from decmarvel.training.state import prepare, put_in_place, with_own
+from training.small_run import SETTINGS, begun, drawn, drawn_with_options, flown_to_success, maps, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
@@ -25,34 +27,36 @@ def test_missions_can_end_at_success():
     training, gathered = flown_to_success()
     won = sum(int(each.success) for each in gathered)
     assert won > 0
-    assert not training.replay.post.any()
+    assert not training.memory.post.any()
     assert not succeeded(training.air.state).any(), "others have taken off in their place"
     assert training.curriculum.episodes == sum(int(each.finished) for each in gathered)
     assert training.curriculum.recent.sum() > 0
-    assert run(12)[0].replay.post.any(), "others go on"
+    assert run(12)[0].memory.post.any(), "others go on"
 
 
-def test_advice_and_news_are_remembered_for_who_has_an_adviser():
+def test_options_and_labels_are_remembered_of_who_weighs_options():
     """Options from the cheapest to the dearest, that the robot can do; and which of its nodes are stale."""
-    one, none = drawn_with_advice().state, drawn().state
-    there = one.situation.advice.action >= 0
+    one, none = drawn_with_options().state, drawn().state
+    options = one.situation.known_options
+    there = options.action >= 0
     assert there.sum() > 20
     assert (there[:, :-1] >= there[:, 1:]).all()
-    assert (jnp.diff(one.situation.advice.cost_m, axis=1)[there[:, 1:]] >= 0).all()
-    assert (one.situation.advice.shows[there] > 0).mean() > 0.5
-    assert not one.situation.advice.shows[~there].any()
+    assert (jnp.diff(options.cost_m, axis=1)[there[:, 1:]] >= 0).all()
+    assert (options.shown_cells[there] > 0).mean() > 0.5
+    assert not options.shown_cells[~there].any()
     assert 0.05 < one.stale[one.nodes.mask].mean() < 0.95
     assert not one.stale[~one.nodes.mask].any()
-    assert not (none.situation.advice.action >= 0).any()
-    assert not none.stale.any()
+    assert none.situation.options is None
+    assert none.nodes.ways is None
+    assert none.stale is None
 
 
 def test_rewards_of_several_steps_are_discounted():
-    settings = dataclasses.replace(SETTINGS, sac=dataclasses.replace(SETTINGS.sac, steps=3, discount=0.5))
+    settings = dataclasses.replace(SETTINGS, algorithm=dataclasses.replace(SETTINGS.algorithm, steps=3, discount=0.5))
     training = jax.device_get(with_own(run(12)[0], lambda leaf: leaf[0]))
     key = jax.random.key(1)
-    read = jax.jit(lambda t: make_batch(SMALL, settings, maps(), t.replay, t.spread, key, 64))
-    batch, raw = read(training), jax.jit(lambda t: sample(t.replay, key, 64, 3))(training)
+    read = jax.jit(lambda t: make_batch(SMALL, settings, maps(), t.memory, t.spread, key, 64))
+    batch, raw = read(training), jax.jit(lambda t: sample(t.memory, key, 64, 3))(training)
     assert set(np.asarray(raw.steps).tolist()) == {1, 2, 3}
     for index in range(64):
         earned = [float(scaled(training.spread, reward)) for reward in raw.reward[index][: raw.steps[index]]]
@@ -63,8 +67,8 @@ def test_rewards_of_several_steps_are_discounted():
 def test_each_device_has_missions_of_its_own_and_all_have_the_same_networks():
     training, reports = run(12)
     assert training.air.map.shape == (2, 3)
-    assert (training.replay.reward[0] != training.replay.reward[1]).any()
-    assert reports[-1].remembered == training.replay.count.sum()
+    assert (training.memory.reward[0] != training.memory.reward[1]).any()
+    assert reports[-1].remembered == training.memory.count.sum()
     for leaf in jax.tree.leaves(training.learner):
         first, second = (np.asarray(shard.data) for shard in leaf.addressable_shards)
         np.testing.assert_array_equal(first, second)

@@ -6,18 +6,18 @@ import json
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from cases import SMALL
-from decmarvel.robot.policy.blocks import PLAIN
+from decmarvel.robot.policy.compute import PLAIN
 from decmarvel.robot.policy.planner import load_actor
-from decmarvel.robot.policy.weights import Card, WeightsError
+from decmarvel.robot.policy.weights import Card, WeightsError, critic_paths, fingerprint, read_card
 from decmarvel.training.checkpoint import CheckpointError, load_state, save_state
 from decmarvel.training.evaluate import EvaluationSettings
+from decmarvel.training.methods.presets import CRITIC_CONFIGS
 from decmarvel.training.run import RunSettings, TrainingRun, train
 from decmarvel.training.warm_start import load_learner, save_networks
-from training.small_run import SETTINGS, TINY, drawn, fresh, maps
+from training.small_run import OPTIONS, SETTINGS, fresh, maps
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
@@ -49,7 +49,7 @@ def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
     for resume in (False, True):
         train(begin(5, resume), lambda seconds, figures: heard.append((seconds, figures)))
     _, card = load_actor(tmp_path / "best.safetensors")
-    assert card.network == TINY
+    assert (card.network, card.planner) == (SETTINGS.actor, "dec-marvel")
     assert [(each.robots, each.budget_m) for each in card.evaluation] == [(2, 30.0), (2, 40.0), (3, 30.0), (3, 40.0)]
     assert card.evaluation[0].missions == 4
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -67,28 +67,36 @@ def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
     train(leg, lambda *_: None)
     card = load_actor(folder / "last.safetensors")[1]
     assert card.command == "decmarvel train"
-    assert card.parent == json.loads((tmp_path / "best.json").read_text())["sha256"]
+    assert card.parent == json.loads((tmp_path / "best.json").read_text())["fingerprint"]
     with pytest.raises(CheckpointError, match="another parent"):
         TrainingRun(SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, folder, 5, True)
 
 
-def test_a_leg_begins_with_the_networks_of_another(tmp_path):
-    path, batch = tmp_path / "best.safetensors", drawn()
-    learner = fresh(SETTINGS.sac, TINY, jax.random.key(2))
-    save_networks(path, learner, Card("actor", TINY, 1, 2.0))
-    again = load_learner(SETTINGS.sac, TINY, path)
+@pytest.mark.parametrize("settings", [SETTINGS, OPTIONS], ids=["twins", "one critic"])
+def test_a_leg_begins_with_the_networks_of_another(tmp_path, settings):
+    """The actor that is published, and as many critics as are trained."""
+    path, learner = tmp_path / "best.safetensors", fresh(settings, jax.random.key(2))
+    save_networks(path, settings, learner, Card("actor", learner.actor.name, settings.actor, 1, 2.0))
+    count = settings.algorithm.critics
+    assert [place.exists() for place in critic_paths(path, 3)] == [number < count for number in range(3)]
+    for number, place in enumerate(critic_paths(path, count)):
+        card = read_card(place, "critic", CRITIC_CONFIGS)
+        assert (card.planner, card.network) == (learner.actor.name, settings.critic)
+        one = jax.tree.map(lambda leaf, number=number: leaf[number], learner.critics)
+        assert json.loads(place.with_suffix(".json").read_text())["fingerprint"] == fingerprint(one)
+    again = load_learner(settings, path)
     assert eqx.tree_equal(again.actor, learner.actor)
+    assert eqx.tree_equal(again.published, learner.actor)
     assert eqx.tree_equal(again.critics, learner.critics)
     assert eqx.tree_equal(again.targets, learner.critics)
-    assert again.post_begun
-    numbered = load_learner(SETTINGS.sac, dataclasses.replace(TINY, identity=True), path)
-    nodes, situation = batch.state.nodes, batch.state.situation
-    np.testing.assert_allclose(numbered.actor(nodes, situation), learner.actor(nodes, situation), atol=1e-5)
-    new = (numbered.actor.context.budget.weight[:, 4:], numbered.actor.graph.embed.weight[:, 9:])
-    assert all(columns.size and not np.asarray(columns).any() for columns in new)
-    weigh = jnp.where(situation.action_mask, jnp.arange(75.0).reshape(25, 3)[None], 0.0)
-    slope = jax.jit(jax.grad(lambda actor: (actor(nodes, situation) * weigh).sum()))(numbered.actor)
-    assert np.asarray(slope.context.budget.weight[:, 4:]).any(), "but it can learn to read it"
-    assert np.asarray(slope.graph.embed.weight[:, 9:]).any()
-    with pytest.raises(WeightsError, match="made for another network"):
-        load_learner(SETTINGS.sac, dataclasses.replace(TINY, layers=2), path)
+    assert getattr(again, "post_begun", True)
+    assert again.updates == 0
+    other = OPTIONS if settings is SETTINGS else SETTINGS
+    for wrong in (
+        dataclasses.replace(settings, actor=dataclasses.replace(settings.actor, max_budget_m=512.0)),
+        dataclasses.replace(settings, critic=dataclasses.replace(settings.critic, layers=2)),
+        dataclasses.replace(settings, actor=other.actor),
+    ):
+        with pytest.raises(WeightsError, match="made for another network") as problem:
+            load_learner(wrong, path)
+        assert "\n" not in str(problem.value)

@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decmarvel.training.sac import SacSettings
 from jax.sharding import PartitionSpec
 
 from decmarvel.core.jax_setup import AXIS, mesh
-from decmarvel.robot.policy.blocks import PLAIN, Compute
-from decmarvel.training import sac
-from training.small_run import ACTIONS, BATCH, SETTINGS, TINY, drawn, fresh, policies, run, single, update
+from decmarvel.robot.policy.compute import PLAIN, Compute
+from decmarvel.training.algorithms import sac
+from decmarvel.training.algorithms.losses import critic_loss
+from decmarvel.training.algorithms.values import soft_value
+from training.small_run import ACTIONS, BATCH, SETTINGS, drawn, fresh, policies, run, single, update
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
@@ -36,15 +37,15 @@ def test_losses_equal_loops(seed):
         critic += sum((value[j, i, action[i]] - target[i]) ** 2 for j in range(2)) / BATCH
         temperature += alpha * (entropy - 0.5 * math.log(valid[i].sum())) / BATCH
     logs, values = single(log_probability), single(value)
-    np.testing.assert_allclose(sac.soft_value(logs, values, single(alpha)), ahead, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(soft_value(logs, values, single(alpha)), ahead, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
-        sum(sac.critic_loss(value, jnp.asarray(action, jnp.int32), single(target)) for value in values),
+        sum(critic_loss(value, jnp.asarray(action, jnp.int32), single(target)) for value in values),
         critic,
         rtol=1e-4,
     )
     np.testing.assert_allclose(sac.actor_loss(logs, values, single(alpha)), -np.mean(ahead), rtol=1e-4, atol=1e-5)
     count = jnp.asarray(valid.sum(axis=1), jnp.int32)
-    got = sac.temperature_loss(SacSettings(), single(math.log(alpha)), logs, count)
+    got = sac.temperature_loss(0.5, single(math.log(alpha)), logs, count)
     np.testing.assert_allclose(got, temperature, rtol=1e-4, atol=1e-5)
 
 
@@ -57,7 +58,9 @@ def test_groups_change_nothing_but_the_time():
         buckets.append((int(sizes[7]), int(sizes[20])))
     grouped = Compute(actor_buckets=buckets[0], critic_buckets=buckets[1], group=8, critic_group=8)
     learner = jax.device_get(run(12)[0].learner)
-    (one, figures), (two, others) = (update(SETTINGS.sac, learner, batch, compute) for compute in (PLAIN, grouped))
+    (one, figures), (two, others) = (
+        update(SETTINGS.algorithm, learner, batch, compute) for compute in (PLAIN, grouped)
+    )
     for name, value in figures.items():
         np.testing.assert_allclose(others[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
     state = one.actor_optimiser, one.critic_optimiser, one.log_alpha  # Adam's first moment is the gradient, scaled
@@ -71,14 +74,14 @@ def test_devices_take_the_step_of_one():
     learner, batch = jax.device_get(run(12)[0].learner), drawn()
     together = jax.jit(
         jax.shard_map(
-            lambda learner, batch: sac.update(SETTINGS.sac, learner, batch, Compute(axis=AXIS)),
+            lambda learner, batch: SETTINGS.algorithm.update(learner, batch, Compute(axis=AXIS)),
             mesh=mesh(2),
             in_specs=(PartitionSpec(), PartitionSpec(AXIS)),
             out_specs=PartitionSpec(),
             check_vma=False,
         )
     )
-    (one, figures), (two, others) = update(SETTINGS.sac, learner, batch, PLAIN), together(learner, batch)
+    (one, figures), (two, others) = update(SETTINGS.algorithm, learner, batch, PLAIN), together(learner, batch)
     for name in ("loss/critic", "loss/actor", "loss/temperature", "policy/entropy", "gradient/critic"):
         np.testing.assert_allclose(others[name], figures[name], rtol=1e-3, atol=1e-5, err_msg=name)
     for a, b in zip(
@@ -98,24 +101,28 @@ def test_critics_fit_a_fixed_batch():
     """With the target networks at rest and no future, the values become the rewards."""
     batch = drawn()
     batch = dataclasses.replace(batch, discount=jnp.zeros_like(batch.discount))
-    learner = fresh(SETTINGS.sac, TINY, jax.random.key(2))
+    learner = fresh(SETTINGS, jax.random.key(2))
     losses = []
     for _ in range(80):
-        learner, metrics = update(SETTINGS.sac, learner, batch, PLAIN)
+        learner, metrics = update(SETTINGS.algorithm, learner, batch, PLAIN)
         losses.append(float(metrics["loss/critic"]))
     assert losses[-1] < 0.2 * losses[0]
     assert -4 <= float(learner.log_alpha) <= 2
 
 
 def test_the_post_head_begins_as_a_copy_of_the_pre_head():
-    learner = fresh(SacSettings(), TINY, jax.random.key(0))
-    waiting = sac.begin_phase(SacSettings(), learner, jnp.array(False))
-    begun = sac.begin_phase(SacSettings(), waiting, jnp.array(True))
+    learner = fresh(SETTINGS, jax.random.key(0))
+    waiting = sac.enter_post(learner, jnp.array(False))
+    begun = sac.enter_post(waiting, jnp.array(True))
     assert not waiting.post_begun
     assert begun.post_begun
     for critic in (begun.critics, begun.targets):
         for pre, post in zip(jax.tree.leaves(critic.pre), jax.tree.leaves(critic.post), strict=True):
             np.testing.assert_array_equal(pre, post)
     changed = eqx.tree_at(lambda new: new.critics.pre.value.bias, begun, begun.critics.pre.value.bias + 1)
-    later = sac.begin_phase(SacSettings(), changed, jnp.array(True))
+    later = sac.enter_post(changed, jnp.array(True))
     assert not np.array_equal(later.critics.pre.value.bias, later.critics.post.value.bias), "only once"
+    one_head = dataclasses.replace(SETTINGS, critic=dataclasses.replace(SETTINGS.critic, dual_head=False))
+    learner = fresh(one_head, jax.random.key(0))
+    begun = sac.enter_post(learner, jnp.array(True))
+    assert eqx.tree_equal((begun.critics, begun.targets), (learner.critics, learner.targets)), "no head to make"

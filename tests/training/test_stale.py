@@ -15,6 +15,7 @@ import oracles.lattice
 from cases import SMALL
 from decmarvel.core.types import LocalView
 from decmarvel.simulation.environment import views
+from decmarvel.training.stale_labels import stale_labels
 from minds import ROBOTS, draw_mind, draw_view
 from missions import mind_of, mission
 from oracles.lattice import UNKNOWN, UNREACHABLE
@@ -22,8 +23,8 @@ from oracles.mind import Mind
 
 pytestmark = pytest.mark.slow
 
-find = jax.jit(stale_nodes, static_argnums=0)
-find_in_flight = jax.jit(lambda state: stale_nodes(SMALL, views(SMALL, state)))
+find = jax.jit(stale_labels, static_argnums=0)
+find_in_flight = jax.jit(lambda state: stale_labels(SMALL, views(SMALL, state)))
 
 
 def left_to_see(mind: Mind, site: oracles.lattice.Site) -> oracles.lattice.Cell | None:
@@ -50,7 +51,7 @@ def check(mind: Mind, frontier: np.ndarray, got: np.ndarray) -> Counter[str]:
     return counts
 
 
-def test_stale_nodes_along_missions_equal_oracle():
+def test_stale_labels_along_missions_equal_oracle():
     """Teams of three with plenty to fly, with little, and with a robot that fails."""
     counts: Counter[str] = Counter()
     for seed in (0, 1, 2, 4, 5, 6):

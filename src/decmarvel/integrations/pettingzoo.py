@@ -84,12 +84,13 @@ def _advance(
 
 
 def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
-    """The fields of `Observation` as Gymnasium spaces; masks are flags of int8, and the action mask is flat."""
+    """The fields of `Observation` and `Ways` as Gymnasium spaces. Masks are int8 flags; the action mask is flat."""
     bins, tokens = config.heading_bins, (robots, config.history)
     far = sites * config.spacing_m / POSITION_SCALE_M
     most = (2 * config.utility_radius_cells + 1) ** 2 / UTILITY_SCALE
     node_low = np.array([-far, -far, 0, 0, -1, -1, 0, 0, 0], np.float32)
     node_high = np.array([far, far, most, 1, 1, 1, 1, 2, 1], np.float32)
+    most_mm = np.iinfo(np.int32).max
     token_low = np.array([-np.inf, -np.inf, -1, -1, 0], np.float32)
     token_high = np.array([np.inf, np.inf, 1, 1, 1], np.float32)
 
@@ -108,12 +109,15 @@ def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
             "tokens": features(token_low, token_high, *tokens),
             "token_mask": spaces.MultiBinary(tokens),
             "token_site": spaces.Box(-1, sites - 1, (*tokens, 2), np.int32),
-            "site": spaces.Box(0, sites - 1, (2,), np.int32),
-            "base": spaces.Box(0, sites - 1, (2,), np.int32),
             "heading_bin": spaces.Box(0, bins - 1, (SLOTS, config.headings_per_node), np.int32),
             "action_mask": spaces.MultiBinary(SLOTS * config.headings_per_node),
             "number": spaces.Discrete(robots),
             "team_size": spaces.Discrete(robots, start=1),
+            "base": spaces.Box(0, sites - 1, (2,), np.int32),
+            "site": spaces.Box(0, sites - 1, (2,), np.int32),
+            "heading": spaces.Box(0, 359, (), np.int32),
+            "budget_mm": spaces.Box(0, most_mm, (), np.int32),
+            "initial_budget_mm": spaces.Box(0, most_mm, (), np.int32),
             "way_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
             "open_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
         }
@@ -241,7 +245,7 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
         fields = {name: field.astype(np.int8) if field.dtype == bool else field for name, field in fields.items()}
         fields["action_mask"] = fields["action_mask"].reshape(len(self.possible_agents), -1)
         return {
-            agent: {name: field[number] for name, field in fields.items()}
+            agent: {name: np.asarray(field[number]) for name, field in fields.items()}
             for number, agent in enumerate(self.possible_agents)
             if agent in self.agents
         }

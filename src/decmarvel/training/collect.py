@@ -47,7 +47,7 @@ class RunningMissions(eqx.Module):
 class Gathered(eqx.Module):
     """Sums over one decision of all missions, for the log."""
 
-    terms: Terms
+    terms: dict[str, Float32[Array, ""]]
     """Each summed over the robots that explored."""
     decisions: Int32[Array, ""]
     """Of robots that explored."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from decmarvel.training.privileged_nodes import PRIVILEGED_FEATURES
 AnyCritic = TypeVar("AnyCritic", bound="Critic")
 
 
+@runtime_checkable
 class CriticConfig(Protocol):
     """The sizes of one kind of critic: a frozen dataclass, which is on the card of the critic's weights."""
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import oracles.networks
-from decmarvel.robot.policy.actor import IMPOSSIBLE, Actor
-from decmarvel.robot.policy.blocks import Compute, NetworkConfig
+from decmarvel.robot.policy.actor import IMPOSSIBLE
+from decmarvel.robot.policy.compute import Compute
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
+from decmarvel.robot.policy.predecessor import LARGEST_LOGIT
 from decmarvel.robot.policy.weights import named_arrays
-from decmarvel.training.loop import PRESETS
+from decmarvel.training.methods.presets import PRESETS
 from decmarvel.training.privileged_nodes import unprivileged_nodes
 from robot.policy.small_networks import (
     ALL,
@@ -23,6 +25,7 @@ from robot.policy.small_networks import (
     close,
     critic,
     embed,
+    judge,
     lonely,
     missions,
     of,
@@ -96,7 +99,6 @@ def test_what_is_masked_changes_nothing(seed):
             features=jnp.where(nodes.mask[:, None], nodes.features, jnp.nan),
             histogram=jnp.where(nodes.mask[:, None], nodes.histogram, 255).astype(jnp.uint8),
             edges=jnp.where(nodes.mask, nodes.edges, 2**25 - 1).astype(jnp.uint32),
-            ways=jax.tree.map(lambda leaf, held=nodes.mask: jnp.where(held, leaf, 7), nodes.ways),
         )
         bins = jnp.where(where.action_mask, where.heading_bin, (where.heading_bin + 11) % 36)
         unseen = dataclasses.replace(
@@ -192,8 +194,7 @@ def test_gradients_are_finite(case, dtype):
 
 def test_the_predecessor_knows_neither_budget_nor_trajectories():
     """Nor distances home, trails and visits; everything else moves its policy, within the clip of its logits."""
-    config = PRESETS["marvel"].network
-    network = Actor(jax.random.key(0), config)
+    network = PRESETS["marvel"].actor.build(jax.random.key(0))
     observation = next(each for _, each, _ in one_each(9) if each.action_mask.sum() > 9)
     nodes, where = pack(observation, ALL)
     usual = apply(network, nodes, where)
@@ -210,7 +211,7 @@ def test_the_predecessor_knows_neither_budget_nor_trajectories():
         changed = dataclasses.replace(nodes, features=nodes.features.at[:, column].add(0.5))
         assert (apply(network, changed, where) != usual).any(), column
     valid = np.asarray(usual)[np.asarray(where.action_mask)]
-    assert valid.max() - valid.min() <= 2 * config.clip
+    assert valid.max() - valid.min() <= 2 * LARGEST_LOGIT
     far = dataclasses.replace(nodes, features=nodes.features.at[-1 - int((~nodes.mask).sum())].add(5.0))
     assert (apply(network, far, where) != usual).any(), "the decoder looks at all nodes"
 
@@ -225,13 +226,14 @@ def test_half_precision_is_close(seed):
         valid = np.asarray(where.action_mask)
         np.testing.assert_allclose(half[valid], full[valid], atol=0.2)
         np.testing.assert_allclose(np.exp(half), np.exp(full), atol=0.02)
-        values = [apply(critic(), unprivileged_nodes(nodes), where, Compute(d)) for d in ("float32", "bfloat16")]
+        seen, pre = unprivileged_nodes(nodes), jnp.array(False)
+        values = [judge(critic(), seen, where, pre, Compute(d)) for d in ("float32", "bfloat16")]
         np.testing.assert_allclose(values[1], values[0], atol=0.1 * float(values[0].std()) + 0.02)
 
 
 def test_parameters_of_the_paper():
     """The widths are those of the paper: what a change to them changes."""
-    network = Actor(jax.random.key(0), NetworkConfig())
+    network = GraphActorConfig().build(jax.random.key(0))
     layer = 3 * 128**2 + 4 * 128 + 128**2 + 2 * 2 * 128 + 128 * 512 + 512 * 128
     assert sum(leaf.size for leaf in jax.tree.leaves(network.graph.layers)) == 6 * layer
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(network))

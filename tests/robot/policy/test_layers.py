@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from decmarvel.robot.policy.blocks import Compute
+from decmarvel.robot.policy.compute import Compute
 from decmarvel.robot.policy.kernels import near
 from decmarvel.robot.policy.layers import ROWS_AT_ONCE, EncoderLayer, attend, product
 from robot.policy.small_networks import actor, close, one_each, pack, stirred

@@ -12,19 +12,23 @@ import oracles.networks
 from cases import SMALL, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import RETURN_HOME
-from decmarvel.robot.policy.actor import Actor
-from decmarvel.robot.policy.options import advise
+from decmarvel.robot.policy.graph_actor import GraphActorConfig
+from decmarvel.robot.policy.option_actor import OptionActorConfig
+from decmarvel.robot.policy.options import find_options
 from decmarvel.robot.policy.planner import LearnedPlanner
+from decmarvel.robot.policy.predecessor import MarvelConfig
 from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import run_mission
 from robot.policy.small_networks import (
     ALL,
+    OPTIONS,
     ROBOTS,
     SIZE,
     TINY,
     actor,
     fresh,
+    known,
     missions,
     observe_all,
     of,
@@ -41,7 +45,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
 
 
 def test_a_learned_planner_flies_and_everybody_gets_home():
-    planner = LearnedPlanner(Actor(jax.random.key(0), dataclasses.replace(TINY, identity=True)))
+    planner = LearnedPlanner(dataclasses.replace(TINY, identity=True).build(jax.random.key(0)))
     fly = eqx.filter_jit(run_mission)
     for seed in (3, 8):
         world = draw_case(SMALL, seed).world
@@ -51,8 +55,10 @@ def test_a_learned_planner_flies_and_everybody_gets_home():
         assert outcome.decisions > 2
 
 
-advise_all = jax.jit(
-    lambda state, known: jax.vmap(lambda view, known: advise(SMALL, view, known))(views(SMALL, state), known)
+options_of_all = jax.jit(
+    lambda state, stale: jax.vmap(lambda view, stale: find_options(SMALL, view, stale, OPTIONS))(
+        views(SMALL, state), stale
+    )
 )
 
 
@@ -76,27 +82,27 @@ def test_choices_and_headings(seed):
 
 
 @seeds
-def test_a_planner_asks_its_adviser(seed):
-    """A new one whose hunch has learned something does what is cheapest in the same view, and else goes home."""
+def test_a_planner_asks_its_staleness_predictor(seed):
+    """A new one whose predictor has learned something does what is cheapest in the same view, and else goes home."""
     network, followed = fresh(), 0
-    network = eqx.tree_at(lambda n: n.adviser, network, stirred(network.adviser, 1))
-    network = eqx.tree_at(lambda n: n.trust.per_m, network, jnp.full(1, 100.0))
+    network = eqx.tree_at(lambda n: n.staleness, network, stirred(network.staleness, 1))
+    network = eqx.tree_at(lambda n: n.scorer.per_m, network, jnp.full(1, 100.0))
     p, planner = parameters(network), LearnedPlanner(network)
     decide = jax.jit(
         lambda state: jax.vmap(lambda view: planner.propose(SMALL, jax.random.key(0), view, None)[0])(
             views(SMALL, state)
         )
     )
-    for state, observations, _ in missions(seed):
-        known = np.zeros((ROBOTS, SIZE, SIZE), np.float32)
+    for state, (observations, ways), _ in known(seed):
+        stale = np.zeros((ROBOTS, SIZE, SIZE), np.float32)
         for number in range(ROBOTS):
-            observation = plain(of(observations, number))
+            observation, own_ways = plain(of(observations, number)), plain(of(ways, number))
             sites = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
-            for site, logit in oracles.networks.hunch(p, observation, sites).items():
-                known[number][site] = 1 / (1 + np.exp(-logit))
-        proposals, advice = decide(state), advise_all(state, known)
+            for site, logit in oracles.networks.staleness(p, observation, own_ways, sites).items():
+                stale[number][site] = 1 / (1 + np.exp(-logit))
+        proposals, options = decide(state), options_of_all(state, stale)
         for number in range(ROBOTS):
-            said = int(advice.action[number, 0])
+            said = int(options.action[number, 0])
             if said >= 0 and observations.action_mask[number].reshape(-1)[said]:
                 assert int(proposals.choice[number]) == said
                 followed += 1
@@ -118,15 +124,21 @@ def test_the_truth_changes_nothing_for_the_actor(seed):
         np.testing.assert_array_equal(one, two)
     told = []
     for each in (state, changed):
-        observations, privileged = observe_all(SMALL, each)
+        (observations, _), privileged = observe_all(SMALL, each)
         truth, _ = true_of(SMALL, state.world, ALL)
         told.append(privileged_of(SMALL, truth, of(observations, me), of(privileged, me)).features)
     np.testing.assert_array_equal(told[0][:, :9], told[1][:, :9])
     assert (told[0] != told[1]).any()
 
 
-def test_an_actor_for_other_headings_is_refused():
-    planner = LearnedPlanner(Actor(jax.random.key(0), TINY))
-    assert planner.start(SMALL, SIZE) is None
-    with pytest.raises(ValueError, match=r"made for .*\(36, 13\), not \(24, 13\)"):
-        planner.start(Config(heading_bins=24), SIZE)
+def test_an_actor_for_another_camera_or_budget_is_refused():
+    """Whichever it is, before the first decision."""
+    for network in (TINY.build(jax.random.key(0)), MarvelConfig().build(jax.random.key(0)), fresh()):
+        planner = LearnedPlanner(network)
+        assert planner.start(SMALL, SIZE) is None
+        with pytest.raises(ValueError, match=r"made for .*\(36, 13, 1024.0\), not \(24, 13, 1024.0\)"):
+            planner.start(Config(heading_bins=24), SIZE)
+        with pytest.raises(ValueError, match=r"max_budget_m\) = \(36, 13, 1024.0\), not \(36, 13, 512.0\)"):
+            network.check(Config(max_budget_m=512.0))
+    for config in (GraphActorConfig(max_budget_m=512.0), OptionActorConfig(max_budget_m=512.0)):
+        LearnedPlanner(config.build(jax.random.key(0))).start(Config(max_budget_m=512.0), SIZE)

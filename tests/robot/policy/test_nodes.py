@@ -7,7 +7,7 @@ import pytest
 
 import oracles.networks
 from decmarvel.robot.policy.nodes import bucket_for, candidate_sites, rows_at
-from robot.policy.small_networks import ALL, SIZE, mask_of, one_each, pack, places_of, plain, seeds
+from robot.policy.small_networks import ALL, SIZE, mask_of, one_each_with_ways, pack_with_ways, places_of, plain, seeds
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("bucket", [ALL + 7, ALL, 10, 1])
 def test_nodes_equal_oracle(seed, bucket):
     """Which sites get a place, what stands there, who may attend to whom, and where a site is."""
-    for _, observation, _ in one_each(seed):
-        nodes, raw = pack(observation, bucket)[0], plain(observation)
+    for observation, ways in one_each_with_ways(seed):
+        nodes, raw, raw_ways = pack_with_ways(observation, ways, bucket)[0], plain(observation), plain(ways)
         here = tuple(raw.site)
         sites = oracles.networks.kept_sites(raw.node_mask, here, bucket)
         assert here in sites
@@ -30,7 +30,7 @@ def test_nodes_equal_oracle(seed, bucket):
             np.testing.assert_array_equal(nodes.features[place], raw.node_features[site])
             np.testing.assert_array_equal(nodes.histogram[place], raw.histogram[site])
             assert nodes.edges[place] == sum(1 << slot for slot in range(25) if raw.edge[slot][site])
-        for got, field in zip(jax.tree.leaves(nodes.ways), jax.tree.leaves(raw.ways), strict=True):
+        for got, field in zip(jax.tree.leaves(nodes.known_ways), jax.tree.leaves(raw_ways), strict=True):
             np.testing.assert_array_equal(got[:count], [field[site] for site in sites])
         for padding in (nodes.features, nodes.histogram, nodes.edges):
             assert not np.asarray(padding[count:]).any()

@@ -1,4 +1,4 @@
-"""Advice against a second version: what a sector-frontier planner without a memory could do, and where it looks.
+"""Options against a second version: what a sector-frontier planner without a memory could do, and where it looks.
 
 How much each heading shows is `shown`'s to say, which has an oracle of its own (test_preview.py).
 """
@@ -16,8 +16,8 @@ import oracles.goals
 from cases import SMALL
 from decmarvel.core.types import EXPLORING, LocalView
 from decmarvel.robot.planners.preview import shown
-from decmarvel.robot.policy.nodes import Advice
-from decmarvel.robot.policy.options import advise, telling
+from decmarvel.robot.policy.nodes import Options
+from decmarvel.robot.policy.options import find_options, most_shown_heading
 from decmarvel.simulation.environment import views
 from minds import CLOSE, MOST_CLOSE_CALLS, ROBOTS, draw_mind, of, view_of
 from missions import mind_of, mission
@@ -26,10 +26,10 @@ from oracles.mind import Mind
 
 pytestmark = pytest.mark.slow
 
-SECTOR_M, STALE_M, APART_M, OPTIONS = 20, 80, 8.0, 6
+SECTOR_M, STALE_M, APART_M, COUNT = 20, 80, 8.0, 6
 NO_OPTION = -1
 
-ask = jax.jit(advise, static_argnums=0)
+ask = jax.jit(lambda config, view, stale: find_options(config, view, stale, COUNT), static_argnums=0)
 
 
 @jax.jit
@@ -38,22 +38,22 @@ def shown_everywhere(view):
     return shown(SMALL, view, jnp.arange(25, dtype=jnp.int32))
 
 
-def draw_known(seed: int, sites: int) -> np.ndarray:
+def draw_stale(seed: int, sites: int) -> np.ndarray:
     """How probably others know what each node still has to look at: some surely, some surely not, some perhaps."""
     rng = np.random.default_rng([seed, 11])
     return np.clip(rng.uniform(-0.5, 1.5, (sites, sites)), 0, 1).astype(np.float32)
 
 
-def all_offers(mind: Mind, known: np.ndarray) -> list[Offer]:
-    """What can be chosen, with what the adviser prefers."""
+def all_offers(mind: Mind, stale: np.ndarray) -> list[Offer]:
+    """What can be chosen, with the sector and the stale frontiers in the costs."""
     found = []
     for offer in oracles.goals.offers(mind, lambda cell: oracles.goals.sector_cost(mind, cell, SECTOR_M)):
-        stale_mm = round(1000 * STALE_M * float(known[offer.node]))
+        stale_mm = round(1000 * STALE_M * float(stale[offer.node]))
         found.append(dataclasses.replace(offer, cost=offer.cost + stale_mm))
     return found
 
 
-def most_telling(shows: list[int], offered: list[int], wanted: int) -> int:
+def most_shown(shows: list[int], offered: list[int], wanted: int) -> int:
     """The first of those that show most and, among these, are the fewest whole steps of 30 degrees away."""
     best, best_steps = None, 12
     for index, heading in enumerate(offered):
@@ -76,7 +76,7 @@ def option(
     offered = [int(towards) * mind.config.degrees_per_bin for towards in heading_bin[pursuit.slot]]
     site = (int(goal.viewpoint[0]), int(goal.viewpoint[1]))
     there = shows[pursuit.slot].tolist()
-    heading = most_telling(there, offered, pursuit.headings[pursuit.slot])
+    heading = most_shown(there, offered, pursuit.headings[pursuit.slot])
     return 3 * pursuit.slot + heading, site, there[heading]
 
 
@@ -86,10 +86,10 @@ def apart(mind: Mind, one: Offer, two: Offer) -> bool:
 
 
 def check(
-    mind: Mind, heading_bin: np.ndarray, shows: np.ndarray, known: np.ndarray, got: Advice
+    mind: Mind, heading_bin: np.ndarray, shows: np.ndarray, stale: np.ndarray, got: Options
 ) -> tuple[list[int], int]:
     """The actions of all options, and how many of them others would do as well that cost the same up to rounding."""
-    left, actions, different = all_offers(mind, known), [], 0
+    left, actions, different = all_offers(mind, stale), [], 0
     for action, site, cost_m, seen in zip(*(part.tolist() for part in parts(got)), strict=True):
         said, taken = (action, tuple(site), seen), oracles.goals.cheapest(left)
         if said != option(mind, heading_bin, shows, taken):
@@ -106,8 +106,8 @@ def check(
     return actions, different
 
 
-def parts(advice: Advice) -> tuple[np.ndarray, ...]:
-    return advice.action, advice.site, advice.cost_m, advice.shows
+def parts(options: Options) -> tuple[np.ndarray, ...]:
+    return options.action, options.site, options.cost_m, options.shown_cells
 
 
 def with_headings(view: LocalView, seed: int) -> LocalView:
@@ -117,48 +117,48 @@ def with_headings(view: LocalView, seed: int) -> LocalView:
     return eqx.tree_at(lambda v: v.candidates.heading_bin, view, jnp.asarray(np.stack(chosen), jnp.int32))
 
 
-def test_advice_equals_oracle():
+def test_options_equal_oracle():
     """Over random maps and places: no goal, some, and more than there are options."""
     different, checked, later, counts = 0, 0, 0, []
     for seed in range(200):
         mind = draw_mind(SMALL, seed)
         view = with_headings(view_of(mind), seed)
-        known = draw_known(seed, len(view.visits))
-        got = jax.device_get(ask(SMALL, view, known))
-        assert got.action.dtype == got.site.dtype == got.shows.dtype == np.int32
+        stale = draw_stale(seed, len(view.visits))
+        got = jax.device_get(ask(SMALL, view, stale))
+        assert got.action.dtype == got.site.dtype == got.shown_cells.dtype == np.int32
         shows = np.asarray(shown_everywhere(view))
-        actions, off = check(mind, np.asarray(view.candidates.heading_bin), shows, known, got)
+        actions, off = check(mind, np.asarray(view.candidates.heading_bin), shows, stale, got)
         different, checked = different + off, checked + len(actions)
         later += sum(action % 3 > 0 for action in actions if action >= 0)
         counts.append(sum(action >= 0 for action in actions))
     assert different <= MOST_CLOSE_CALLS * checked
-    assert checked == 200 * OPTIONS
+    assert checked == 200 * COUNT
     assert later > 100
     assert min(counts) == 0
     assert len(set(counts)) >= 3
 
 
 @jax.jit
-def told(state, known):
+def weighed(state, stale):
     seen = views(SMALL, state)
-    advice = jax.vmap(lambda view: advise(SMALL, view, known))(seen)
-    return seen.candidates, jax.vmap(shown_everywhere)(seen), advice
+    options = jax.vmap(lambda view: find_options(SMALL, view, stale, COUNT))(seen)
+    return seen.candidates, jax.vmap(shown_everywhere)(seen), options
 
 
-def test_advice_along_missions_equals_oracle():
+def test_options_along_missions_equal_oracle():
     """With the headings that robots really have to choose from."""
     different, checked, several, later = 0, 0, 0, 0
     for seed in (0, 1, 3, 4):
         for before, *_ in mission(SMALL, "sector", seed, 8):
-            known = draw_known(seed, before.state.robots.visits.shape[-1])
-            candidates, shows, advice = jax.device_get(told(before.state, known))
+            stale = draw_stale(seed, before.state.robots.visits.shape[-1])
+            candidates, shows, options = jax.device_get(weighed(before.state, stale))
             robots = jax.device_get(before.state.robots)
             for number in range(ROBOTS):
                 if robots.mode[number] != EXPLORING:
                     continue
                 mind = mind_of(SMALL, robots, number)
-                bins, own = of(candidates, number).heading_bin, of(advice, number)
-                actions, off = check(mind, bins, shows[number], known, own)
+                bins, own = of(candidates, number).heading_bin, of(options, number)
+                actions, off = check(mind, bins, shows[number], stale, own)
                 different, checked = different + off, checked + len(actions)
                 several += sum(action >= 0 for action in actions) > 1
                 later += sum(action % 3 > 0 for action in actions if action >= 0)
@@ -171,7 +171,7 @@ def test_advice_along_missions_equals_oracle():
 
 def test_where_to_look_by_hand():
     """What shows most wins, however far away; among equals the nearest, in steps of 30 degrees; then the first."""
-    bins = jax.jit(lambda shows, away: telling(SMALL, shows, (17 + away) % 36, jnp.array(170, jnp.int32)))
+    bins = jax.jit(lambda shows, away: most_shown_heading(SMALL, shows, (17 + away) % 36, jnp.array(170, jnp.int32)))
     for shows, away, index in (
         ((5, 6, 5), (0, 18, 1), 1),
         ((7, 7, 7), (9, 0, 18), 1),

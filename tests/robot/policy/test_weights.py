@@ -1,7 +1,6 @@
 """Networks on disk: what is written is read again, and what does not fit is explained in one line."""
 
 import dataclasses
-import hashlib
 import json
 
 import equinox as eqx
@@ -12,31 +11,41 @@ import pytest
 from safetensors.numpy import load, save
 
 from decmarvel import cli
-from decmarvel.robot.policy.actor import Actor
-from decmarvel.robot.policy.blocks import NetworkConfig
-from decmarvel.robot.policy.planner import PUBLISHED, load_actor
+from decmarvel.robot.policy.option_actor import OptionActorConfig
+from decmarvel.robot.policy.planner import ACTOR_CONFIGS, LearnedPlanner, load_actor, published
+from decmarvel.robot.policy.predecessor import MarvelConfig
 from decmarvel.robot.policy.weights import (
+    VERSION,
     Card,
     Evaluation,
     WeightsError,
     card_path,
+    critic_paths,
+    fingerprint,
+    known_fingerprint,
     load_weights,
     named_arrays,
     read_card,
     save_weights,
 )
-from decmarvel.training.critic import Critic
+from decmarvel.training.critic import GraphCriticConfig
+from decmarvel.training.methods.presets import CRITIC_CONFIGS, PRESETS
+from decmarvel.training.warm_start import load_learner
+from robot.policy.small_networks import TINY
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-TINY = NetworkConfig(width=16, heads=2, layers=1, feed=16, channels=2, token_width=8, token_layers=1, token_feed=8)
-CARD = Card("actor", TINY, 7, 12.5, (Evaluation("indoor heldout", 4, 720.0, 100, 0.94, 398.0, 0.083),))
+CARD = Card("actor", "dec-marvel", TINY, 7, 12.5, (Evaluation("indoor heldout", 4, 720.0, 100, 0.94, 398.0, 0.083),))
+
+
+def tiny():
+    return TINY.build(jax.random.key(0))
 
 
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "policy.safetensors"
-    save_weights(path, Actor(jax.random.key(0), TINY), CARD)
+    save_weights(path, tiny(), CARD)
     return path
 
 
@@ -44,17 +53,52 @@ def saved(tmp_path):
 def test_weights_round_trip(saved):
     network, card = load_actor(saved)
     assert card == CARD
-    expected = Actor(jax.random.key(0), TINY)
+    expected = tiny()
     assert eqx.tree_equal(network, expected)
     for name, leaf in named_arrays(expected).items():
         np.testing.assert_array_equal(named_arrays(network)[name], leaf)
     assert sorted(file.name for file in saved.parent.iterdir()) == ["policy.json", "policy.safetensors"]
     assert named_arrays(network)["graph.layers.attention.query.weight"].shape == (1, 16, 16)
-    other = saved.with_name("critic.safetensors")
-    save_weights(other, Critic(jax.random.key(1), TINY), dataclasses.replace(CARD, kind="critic", evaluation=()))
-    like = eqx.filter_eval_shape(Critic, jax.random.key(0), TINY)
-    assert eqx.tree_equal(load_weights(other, like), Critic(jax.random.key(1), TINY))
-    assert read_card(other, "critic").evaluation == ()
+    other, sizes = saved.with_name("critic.safetensors"), GraphCriticConfig(width=16, layers=1, feed=16, channels=2)
+    critic = sizes.build(jax.random.key(1))
+    save_weights(other, critic, dataclasses.replace(CARD, kind="critic", network=sizes, evaluation=()))
+    card = read_card(other, "critic", CRITIC_CONFIGS)
+    assert eqx.tree_equal(load_weights(other, eqx.filter_eval_shape(card.network.build, jax.random.key(0))), critic)
+    assert card.evaluation == ()
+    assert card.network == sizes
+
+
+def test_every_kind_of_actor_comes_back_as_what_it_was(tmp_path):
+    """The card names the planner and has the sizes of its own kind, and nothing else."""
+    sizes = {"width": 16, "heads": 2, "layers": 1, "feed": 16, "channels": 2}
+    for config in (OptionActorConfig(staleness_width=8, options=3), TINY, MarvelConfig(**sizes)):
+        path, network = tmp_path / "policy.safetensors", config.build(jax.random.key(0))
+        save_weights(path, network, dataclasses.replace(CARD, planner=network.name, network=config))
+        again, card = load_actor(path)
+        assert type(again) is type(network)
+        assert eqx.tree_equal(again, network)
+        assert card.network == again.config == config
+        fields = {field.name for field in dataclasses.fields(config)}
+        assert json.loads(card_path(path).read_text())["network"].keys() == fields
+    assert ACTOR_CONFIGS.keys() == CRITIC_CONFIGS.keys()
+    for settings in PRESETS.values():
+        planner = eqx.filter_eval_shape(settings.actor.build, jax.random.key(0)).name
+        assert type(settings.actor) is ACTOR_CONFIGS[planner]
+        assert type(settings.critic) is CRITIC_CONFIGS[planner]
+
+
+def test_a_fingerprint_is_of_the_arrays_alone(saved):
+    """On the card, and the same wherever the weights came from; another for other values, types or shapes."""
+    network = tiny()
+    own = fingerprint(network)
+    assert own == known_fingerprint(saved) == fingerprint(load_actor(saved)[0])
+    assert json.loads(card_path(saved).read_text())["fingerprint"] == own
+    assert fingerprint(LearnedPlanner(network)) == own, "which is what rows of a benchmark say"
+    moved = eqx.tree_at(lambda n: n.pointer.query.weight, network, replace_fn=lambda leaf: leaf.at[0, 0].add(1e-3))
+    turned = eqx.tree_at(lambda n: n.pointer.query.weight, network, replace_fn=lambda leaf: leaf.reshape(32, 8))
+    half = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), network)
+    assert len({own, *map(fingerprint, (moved, turned, half))}) == 4
+    assert len(own) == 16
 
 
 def rewrite(path, **changes):
@@ -71,10 +115,8 @@ def deepen(path):
 
 
 def other_arrays(path, change):
-    """Other arrays, with a card that knows them."""
-    content = save(change(load(path.read_bytes())))
-    path.write_bytes(content)
-    rewrite(path, sha256=hashlib.sha256(content).hexdigest())
+    """Other arrays below the same card."""
+    path.write_bytes(save(change(load(path.read_bytes()))))
 
 
 def name_anew(path):
@@ -88,7 +130,7 @@ def add_more(path):
 
 
 def other_type(path):
-    network = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), Actor(jax.random.key(0), TINY))
+    network = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), tiny())
     save_weights(path, network, CARD)
 
 
@@ -100,7 +142,14 @@ def spoil(path):
 
 def truncate(path):
     path.write_bytes(path.read_bytes()[:50])
-    rewrite(path, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def of_version_1(path):
+    """As they were before actors had kinds: another card, with the digest of the file."""
+    fields = json.loads(card_path(path).read_text())
+    fields = {name: value for name, value in fields.items() if name not in ("planner", "fingerprint")}
+    fields |= {"version": 1, "sha256": "0" * 64, "network": {"width": 64, "advice": True}}
+    card_path(path).write_text(json.dumps(fields))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +162,16 @@ def truncate(path):
         (lambda path: rewrite(path, seed="x"), r"policy\.json: damaged \(.*seed.*\); copy"),
         (lambda path: rewrite(path, network={"depth": 3}), r"policy\.json: damaged .*depth.*; copy"),
         (lambda path: rewrite(path, kind="critic"), r"the weights of a critic, not of a actor; name"),
-        (lambda path: rewrite(path, version=99), r"written in version 99 .* reads version 1; update decmarvel"),
+        (lambda path: rewrite(path, planner="nobody"), r"policy\.json: damaged .*nobody.*; copy"),
+        (lambda path: rewrite(path, planner="options"), r"policy\.json: damaged .*width.*; copy"),
+        (lambda path: rewrite(path, network={"width": 17}), r"policy\.json: damaged .*heads must divide.*; copy"),
+        (lambda path: rewrite(path, fingerprint=None), r"policy\.json: damaged .*fingerprint.*; copy"),
+        (lambda path: rewrite(path, version=99), r"written in version 99 .* reads version 2; update decmarvel"),
         (lambda path: rewrite(path, version=0), r"written in version 0 .*; train again, or use that version"),
+        (
+            of_version_1,
+            r"policy\.json: written in version 1 by decmarvel \S+, this is .* reads version 2; train again, or use",
+        ),
         (spoil, r"not the weights that policy\.json describes; copy both files again"),
         (truncate, r"policy\.safetensors: damaged .*; copy"),
         (
@@ -139,7 +196,7 @@ def test_weights_that_do_not_fit_are_explained_in_one_line(saved, change, messag
 
 
 def test_weights_that_cannot_be_written(tmp_path):
-    network = Actor(jax.random.key(0), TINY)
+    network = tiny()
     with pytest.raises(WeightsError, match=r"cannot be written \(No such file or directory\); choose another place"):
         save_weights(tmp_path / "nowhere" / "policy.safetensors", network, CARD)
     with pytest.raises(WeightsError, match=r"written as \.safetensors; name the file so"):
@@ -152,14 +209,42 @@ def test_the_command_line_says_it_in_one_line(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def shipped():
+    return published("options")
+
+
 def test_the_package_has_weights_of_its_own():
-    """Of the preset that the documentation names, with all that a card has to say."""
-    actor, card = load_actor(PUBLISHED)
-    assert (card.network.identity, card.network.advice) == (True, True)
-    assert card.command.startswith("decmarvel train --preset advised")
+    """With all that a card has to say."""
+    actor, card = load_actor(shipped())
+    assert card.planner == actor.name == "options"
+    assert card.network == PRESETS["options"].actor
+    assert card.command.startswith("decmarvel train --preset ")
     assert card.wall_time_s > 60
     assert {each.robots for each in card.evaluation} == {2, 4, 8}
     assert all(each.missions >= 48 for each in card.evaluation)
     assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(actor))
-    assert np.ptp(np.asarray(actor.adviser.hunch.last.weight)) > 0.1, "it has learned something"
-    assert np.asarray(actor.trust.value.weight).any(), "and not only from the team's maps"
+    assert np.ptp(np.asarray(actor.staleness.last.weight)) > 0.1, "it has learned something"
+    assert np.asarray(actor.scorer.value.weight).any(), "and not only from the team's maps"
+    assert not published("dec-marvel").exists()
+
+
+def test_the_cards_of_the_package_tell_the_true_sizes():
+    """The configuration on a card builds exactly the arrays that are in the file; and a run can begin with them."""
+    actor, (critic,) = shipped(), critic_paths(shipped(), 1)
+    assert not critic_paths(shipped(), 2)[1].exists(), "one critic is trained"
+    for path, kind, configs in ((actor, "actor", ACTOR_CONFIGS), (critic, "critic", CRITIC_CONFIGS)):
+        card = read_card(path, kind, configs)
+        built = named_arrays(eqx.filter_eval_shape(card.network.build, jax.random.key(0)))
+        found = load(path.read_bytes())
+        assert {name: leaf.shape for name, leaf in found.items()} == {name: leaf.shape for name, leaf in built.items()}
+        assert json.loads(card_path(path).read_text())["network"] == dataclasses.asdict(card.network)
+        assert card.version == VERSION
+        network = load_weights(path, eqx.filter_eval_shape(card.network.build, jax.random.key(0)))
+        assert fingerprint(network) == known_fingerprint(path)
+    assert known_fingerprint(actor) == "3f374a2277616984"
+    norms = [leaf for name, leaf in load(critic.read_bytes()).items() if name.endswith(".scale")]
+    assert norms
+    assert all((leaf != 1).any() for leaf in norms), "it has learned, too"
+    learner = load_learner(PRESETS["options"], actor)
+    assert eqx.tree_equal(learner.actor, load_actor(actor)[0])
+    assert fingerprint(jax.tree.map(lambda leaf: leaf[0], learner.critics)) == known_fingerprint(critic)

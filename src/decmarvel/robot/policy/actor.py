@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -21,6 +21,7 @@ IMPOSSIBLE = -1e9
 """Log-probability of an action that is not valid."""
 
 
+@runtime_checkable
 class ActorConfig(Protocol):
     """The sizes of one kind of actor: a frozen dataclass, which is on the card of the actor's weights."""
 

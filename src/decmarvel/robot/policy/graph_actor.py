@@ -1,4 +1,4 @@
-"""`dec-marvel`: the paper's actor (Eq. 1, 10 to 12)."""
+"""`dec-marvel`: the paper's actor (Eq. 1, Eq. 9 to 12)."""
 
 from dataclasses import dataclass
 from functools import partial
