@@ -129,6 +129,7 @@ def test_weights_of_ones_own(graph_weights):
         decmarvel.planner("sectr")
 
 
+@pytest.mark.slow
 def test_the_command_line_says_the_same(capsys, graph_weights, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for arguments, words in (
@@ -145,6 +146,7 @@ def test_the_command_line_says_the_same(capsys, graph_weights, tmp_path, monkeyp
 # Missions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planner", ["nearest", "options"])
 def test_a_mission_is_the_same_however_it_is_flown(planner, rooms, small_map, tmp_path):
     outcome = decmarvel.fly(rooms, planner, **TEAM)
@@ -161,6 +163,7 @@ def test_a_mission_is_the_same_however_it_is_flown(planner, rooms, small_map, tm
     assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(outcome))
 
 
+@pytest.mark.slow
 def test_a_flight_is_flown_step_by_step(rooms):
     mission = Mission(rooms, "nearest", **TEAM)
     flight = mission.take_off()
@@ -177,12 +180,14 @@ def test_a_flight_is_flown_step_by_step(rooms):
     assert flight.coverage == pytest.approx(float(flight.outcome().coverage))
 
 
+@pytest.mark.slow
 def test_a_fleet_takes_the_place_of_numbers(rooms):
     fleet = Fleet.failing(2, 60.0, 1, [5])
     one, other = decmarvel.fly(rooms, "nearest", fleet=fleet, seed=5), decmarvel.fly(rooms, "nearest", **TEAM)
     assert one.travelled_m.tolist() == other.travelled_m.tolist()
 
 
+@pytest.mark.slow
 def test_a_planner_of_ones_own_is_recorded_by_its_class(rooms):
     class Mine(type(decmarvel.planner("nearest"))):
         weight: float = eqx.field(static=True, default=1.0)
@@ -211,6 +216,7 @@ def test_cells_of_another_size(rooms):
         Mission(rooms, "nearest", config=Config(spacing_m=1.0))
 
 
+@pytest.mark.slow
 def test_replay(rooms, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     recording = decmarvel.record(rooms, "nearest", **TEAM)
@@ -237,6 +243,7 @@ def test_the_page_of_the_api_is_what_the_docstrings_say():
     assert (ROOT / "docs" / "api.md").read_text() == make["page"](), "run 'make api'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/api.md"])
 def test_the_examples_run(page, tmp_path, monkeypatch, capsys):
     """As one program, from top to bottom, in a process as a reader has it: with JAX's usual promotion of types."""

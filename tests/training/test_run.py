@@ -15,7 +15,7 @@ from decmarvel.robot.policy.weights import Card, WeightsError, critic_paths, fin
 from decmarvel.training.checkpoint import CheckpointError, load_state, save_state
 from decmarvel.training.evaluate import EvaluationSettings
 from decmarvel.training.methods.presets import CRITIC_CONFIGS
-from decmarvel.training.run import RunSettings, TrainingRun, train
+from decmarvel.training.run import RunSettings, TrainingRun, run_rounds
 from decmarvel.training.warm_start import load_learner, save_networks
 from training.small_run import OPTIONS, SETTINGS, fresh, maps
 
@@ -47,7 +47,7 @@ def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
         return TrainingRun(SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, tmp_path, seed, resume)
 
     for resume in (False, True):
-        train(begin(5, resume), lambda seconds, figures: heard.append((seconds, figures)))
+        run_rounds(begin(5, resume), lambda seconds, figures: heard.append((seconds, figures)))
     _, card = load_actor(tmp_path / "best.safetensors")
     assert (card.network, card.planner) == (SETTINGS.actor, "dec-marvel")
     assert [(each.robots, each.budget_m) for each in card.evaluation] == [(2, 30.0), (2, 40.0), (3, 30.0), (3, 40.0)]
@@ -64,7 +64,7 @@ def test_a_run_leaves_weights_logs_and_a_state_to_resume_from(tmp_path):
         SMALL, SETTINGS, settings, PLAIN, maps(), maps().world, folder, 5, False, parent, "decmarvel train"
     )
     assert eqx.tree_equal(jax.device_get(leg.training.learner.actor), jax.device_get(load_actor(parent)[0]))
-    train(leg, lambda *_: None)
+    run_rounds(leg, lambda *_: None)
     card = load_actor(folder / "last.safetensors")[1]
     assert card.command == "decmarvel train"
     assert card.parent == json.loads((tmp_path / "best.json").read_text())["fingerprint"]
