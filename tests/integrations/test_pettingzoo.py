@@ -18,6 +18,8 @@ from decmarvel.simulation.environment import reset
 from decmarvel.simulation.fleet import NEVER, Fleet
 from decmarvel.worlds import Building
 
+pytestmark = pytest.mark.slow
+
 
 def rooms(door: slice = slice(44, 56)) -> Building:
     """40 m x 40 m: two rooms with a door between them."""
@@ -46,7 +48,6 @@ def fly(env: ExplorationEnv, rng: np.random.Generator, decisions: int = 1000):
     return history
 
 
-@pytest.mark.slow
 def test_api():
     parallel_api_test(make(), num_cycles=100)
 
@@ -82,7 +83,6 @@ def test_every_robot_comes_home_whatever_the_actions():
     assert not any(over for step in history for over in step[3].values())
 
 
-@pytest.mark.slow
 def test_default_reward_adds_up_to_the_coverage_gained():
     env = make()
     history = fly(env, np.random.default_rng(1))
@@ -98,7 +98,6 @@ def only_for_the_first(before, after):
     return jnp.zeros(3, jnp.float32).at[0].set(after.step.astype(jnp.float32))
 
 
-@pytest.mark.slow
 def test_another_reward():
     history = fly(make(reward=only_for_the_first), np.random.default_rng(1), decisions=2)
     assert history[1][1] == {"robot_0": 1.0, "robot_1": 0.0, "robot_2": 0.0}

@@ -24,6 +24,8 @@ from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
 from oracles.lattice import UNREACHABLE
 
+pytestmark = pytest.mark.slow
+
 NEVER = 2**30
 
 
