@@ -61,6 +61,26 @@ def test_what_a_robot_knows_of_itself_reaches_everybody():
         assert facts.items() <= fields.items(), kind
 
 
+LONG_FOR_A_REASON = {
+    "cli/explore.py: explore": "every option of the command is a parameter with its help",
+}
+"""Functions above 60 lines."""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_and_functions_fit_on_a_few_screens(name):
+    assert len(MODULES[name].read_text().splitlines()) <= 350
+    for node in ast.walk(parsed(MODULES[name])):
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60:
+            assert f"{name}: {node.name}" in LONG_FOR_A_REASON
+
+
+def test_the_package_has_ten_folders_and_no_modules_beside_them():
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert len(folders) == 10
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
 def cited(text: str) -> set[int]:
     """Equation numbers in a text: "Eq. 2", "Eq. 2, Eq. 3", "Eq. 2 and 3", "Eq. 2 to 4"."""
     found = set()

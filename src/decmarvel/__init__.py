@@ -5,7 +5,7 @@ Names are loaded when they are asked for, so that `import decmarvel` and the com
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Building",
