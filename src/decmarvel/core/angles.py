@@ -8,7 +8,7 @@ from decmarvel.core.config import Config
 
 
 def direction_hundredths(dy: np.ndarray, dx: np.ndarray) -> Int32[np.ndarray, "..."]:
-    """Direction of an offset in hundredths of a degree, on the host in double precision: the same everywhere."""
+    """Direction of an offset in hundredths of a degree; in double precision on the host, so equal on every machine."""
     return np.asarray(np.round(100 * np.degrees(np.arctan2(dy, dx))) % 36000, np.int32)
 
 
@@ -27,7 +27,7 @@ def heading_bin(config: Config, heading: Int32[Array, "..."]) -> Int32[Array, ".
 
 
 def wrap_degrees(angle: Int32[Array, "..."]) -> Int32[Array, "..."]:
-    """To -180..179."""
+    """The angle in degrees, wrapped to -180..179."""
     return (angle + 180) % 360 - 180
 
 

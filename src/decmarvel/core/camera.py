@@ -25,7 +25,7 @@ def scan(config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"]) -> B
 
 
 def in_view(config: Config, pointing_hundredths: Scalar) -> Bool[Array, "side side"]:
-    """The directions that a camera sees which points that way, as a patch centred on it; its own cell always."""
+    """Mask of the directions that a camera with this heading sees, centred on it; its own cell is always set."""
     reach = sensor_disc(config).reach
     dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     difference = (jnp.asarray(direction_hundredths(dy, dx)) - pointing_hundredths + 18000) % 36000 - 18000
@@ -51,7 +51,7 @@ def footprint(
 
 
 def limited_turn(config: Config, heading: Scalar, wanted: Scalar, length_mm: Scalar) -> Scalar:
-    """The signed turn towards the wanted heading that the yaw rate allows on a move of this length."""
+    """The signed turn in degrees towards the wanted heading that the yaw rate allows on a move of this length."""
     metres_mm = jnp.where(length_mm > 0, length_mm, round(1000 * config.hold_turn_m))
     limit = config.yaw_rate_deg_s * metres_mm // round(1000 * config.speed_m_s)
     return jnp.clip(wrap_degrees(wanted - heading), -limit, limit)

@@ -1,13 +1,13 @@
-"""The colours of robots and maps, as "#RRGGBB". Pictures outside `show` take theirs from here, too."""
+"""The colours of robots and maps, as "#RRGGBB". Pictures outside `show` use them too."""
 
 ROBOTS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#6F6F2E")
 """One colour a robot; colour-blind readers can tell them apart. The ninth robot has the first colour again."""
 GROUND = "#E9EAED"
-"""Everything outside the building, and what nobody can know."""
+"""Colour of everything outside the building, and of what cannot be known."""
 FLOOR, WALL = "#FFFFFF", "#3A3F47"
-"""What the team knows."""
+"""Colours of the floor and the walls that the team knows."""
 UNSEEN = "#D9DCE1"
-"""Floor that the team does not know yet."""
+"""Colour of the floor that the team does not know yet."""
 
 
 def robot_colour(number: int) -> str:

@@ -60,11 +60,11 @@ class Config:
     spacing_m: float = 4.0
     """Distance between lattice sites. 4 m for halls, 2 m or 1 m for buildings with ordinary doors."""
     coarsest_cell_m: float = 0.4
-    """Cells are this size, or a little smaller so that a whole number of them fits between two sites."""
+    """Largest side of a cell. It is a little smaller where a whole number of cells must fit between two sites."""
     sensor_range_m: float = 10.0
     fov_deg: int = 120
     utility_range_m: float = 9.0
-    """Frontiers within this range of a node, in line of sight, make its utility."""
+    """Frontiers within this range of a node and in its line of sight count as its utility."""
     heading_bins: int = 36
     window_bins: int = 13
     """Bins that one camera view spans when headings are scored."""
@@ -73,7 +73,7 @@ class Config:
     yaw_rate_deg_s: int = 35
     speed_m_s: float = 1.0
     hold_turn_m: float = 4.0
-    """A robot that holds may turn as far as if it had moved this far."""
+    """A robot that holds its position may turn as far as on a move of this length."""
     patience: int = 8
     """An exploring robot that others have kept from moving for this many decisions in a row turns home."""
     safety_margin_m: float = 4.0
@@ -151,5 +151,5 @@ class Config:
         return Lattice(self.spacing_mm, self.stride, self.margin_cells)
 
     def max_decisions(self, budget_m: float) -> int:
-        """A cap that the budget reaches first: every decision moves one spacing or more, or waits for somebody."""
+        """Upper limit on decisions. The budget ends first: each decision moves one spacing or more, or waits."""
         return max(512, math.ceil(2 * budget_m / self.spacing_m))

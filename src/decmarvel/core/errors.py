@@ -9,7 +9,7 @@ class TrainingError(ValueError):
 
 
 def unknown_name(name: str, known: Iterable[str]) -> str:
-    """What to say of a name that is not among the known ones."""
+    """Text of an error about a name that is not among the known ones."""
     names = sorted(known)
     close = get_close_matches(name, names, n=1)
     meant = f"did you mean '{close[0]}'? " if close else ""

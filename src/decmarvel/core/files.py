@@ -22,7 +22,7 @@ def put_whole(path: str | Path) -> Iterator[Path]:
 
 
 def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file in one step; `write` gets it open."""
+    """Write a file in one step; `write` gets the open file."""
     with put_whole(path) as beside, beside.open("wb") as file:
         write(file)
 

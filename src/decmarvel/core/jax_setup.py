@@ -49,7 +49,7 @@ def enable_compilation_cache() -> Path | None:
 
 
 def keep_compiled() -> None:
-    """For programs that import the package: the same, unless they have chosen a compilation cache of their own."""
+    """Enable the compilation cache for programs that import the package, unless they have set one of their own."""
     if not jax.config.values["jax_compilation_cache_dir"]:
         enable_compilation_cache()
 

@@ -49,12 +49,12 @@ class Lattice:
 
     @cached_property
     def slot_lengths_mm(self) -> Int32[np.ndarray, "K"]:
-        """Lengths of the slots, rounded up, so that the sum of a path never falls short of it."""
+        """Lengths of the slots, rounded up, so that their sum along a path is never below the true length."""
         return np.array([math.ceil(self.spacing_mm * math.hypot(dy, dx) - 1e-6) for dy, dx in SLOT_OFFSETS], np.int32)
 
     @property
     def nearer_stop_first_mm(self) -> Int32[np.ndarray, "K"]:
-        """Added to the lengths of ways by their first slot. So few millimetres decide between equals only."""
+        """Millimetres added to a way's length by its first slot: so few that they decide only between equal ways."""
         return self.slot_lengths_mm // 1000
 
     def move_length_mm(self, start: Int32[Array, "2"], target: Int32[Array, "2"]) -> Int32[Array, ""]:
@@ -68,6 +68,6 @@ def slot_of(offset: T) -> T:
 
 
 def site_mask(sites: int, site: Int32[Array, "2"]) -> Bool[Array, "S S"]:
-    """One site of a lattice with so many sites a side."""
+    """Mask of one site on a lattice with `sites` sites a side."""
     index = jnp.arange(sites)
     return (index[:, None] == site[0]) & (index[None, :] == site[1])

@@ -1,4 +1,4 @@
-"""What one mission may be asked for. Plain numbers: the command line reads them before JAX is loaded."""
+"""Limits of one mission's settings. Plain numbers, because the command line reads them before JAX is loaded."""
 
 MAX_ROBOTS = 16
 BUDGET_LIMITS_M = (1.0, 20_000.0)

@@ -34,7 +34,7 @@ class Sight(eqx.Module):
     utility: Int32[Array, "*batch S S"]
     histogram: UInt8[Array, "*batch S S B"]
     nearest_rank: Int16[Array, "*batch S S B"]
-    """The nearest grouped frontier in each direction, as its place among the cells around by distance; see sight.py."""
+    """The nearest grouped frontier in each direction: its rank by distance among the cells around; see sight.py."""
 
 
 class Graph(eqx.Module):
@@ -71,7 +71,7 @@ class Candidates(eqx.Module):
 
 
 class Own(eqx.Module):
-    """What one robot knows of itself, in few numbers.
+    """What one robot knows of itself, as single numbers.
 
     The simulator's robot, the planner's view, the networks' input and the memory of training all extend this class. So
     a fact that is added here, and set where a robot takes off (`simulation.environment.reset`), reaches all of them.
@@ -84,12 +84,12 @@ class Own(eqx.Module):
     site: Int32[Array, "*batch 2"]
     heading: Int32[Array, "*batch"]
     budget_mm: Int32[Array, "*batch"]
-    """What is left of it."""
+    """Remaining budget."""
     initial_budget_mm: Int32[Array, "*batch"]
 
     @property
     def own(self) -> dict[str, Any]:
-        """These facts by name, to be handed on."""
+        """These facts by name, to construct another class that extends this one."""
         return {field.name: getattr(self, field.name) for field in fields(Own)}
 
 
@@ -98,7 +98,7 @@ class Robot(Own):
 
     mode: Int32[Array, "*batch"]
     waits: Int32[Array, "*batch"]
-    """Decisions in a row at which it had to hold, because others took the nodes it could go to."""
+    """Number of decisions in a row at which it had to hold, because others took the nodes it could go to."""
     belief: UInt8[Array, "*batch G G"]
     graph: Graph
     visits: Int32[Array, "*batch S S"]
@@ -107,12 +107,12 @@ class Robot(Own):
 
     @property
     def active(self) -> Bool[Array, "*batch"]:
-        """Flying: moves, senses, can be in somebody's way."""
+        """Whether the robot flies: it moves, senses, and can block others."""
         return self.mode <= RETURNING
 
     @property
     def present(self) -> Bool[Array, "*batch"]:
-        """A body that others can see; landed and failed robots too."""
+        """Whether others can see the robot; landed and failed robots too."""
         return self.mode != ABSENT
 
     @property
@@ -134,7 +134,7 @@ class LocalView(Own):
 class Proposal(eqx.Module):
     """A planner's answer: a score for each candidate, where to look there, and its choice.
 
-    A conflict hands the robot its best-scored free candidate. The learned actor passes the candidates' headings on; a
+    After a conflict the robot gets its best-scored free candidate. The learned actor keeps the candidates' headings; a
     classical planner may point the camera elsewhere.
     """
 
@@ -146,7 +146,7 @@ class Proposal(eqx.Module):
 
 
 class CandidateProbabilities(eqx.Module):
-    """The candidates that a robot found most probable, best first; none by a planner that knows no probabilities."""
+    """The candidates that a robot found most probable, best first; empty for a planner without probabilities."""
 
     choice: Int32[Array, "*batch C"]
     heading: Int32[Array, "*batch C"]

@@ -27,7 +27,7 @@ class Disc:
     beside: Int32[np.ndarray, "rings width 2"]
     """The two cells beside a diagonal step, in [ring before; this ring]; the parent twice for a straight step."""
     patch_index: Int32[np.ndarray, "side side"]
-    """Where each cell of the square patch stands in the flattened tables; -1 outside the disc, -2 for the centre."""
+    """Index of each cell of the square patch in the flattened tables; -1 outside the disc, -2 for the centre."""
 
     @property
     def reach(self) -> int:
@@ -41,8 +41,8 @@ def nearest_towards_zero(numerator: int, denominator: int) -> int:
 
 
 def sight_tree(rings: list[list[tuple[int, int]]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """The parent of each cell: of the cells nearest to the ray on the ring before, the one whose own line of parents
-    comes closest to the cell's digital line. (Rounding alone drifts: it differs from Bresenham half as much again.)
+    """The parent of each cell: among the cells of the ring before that are nearest to the ray, the one whose line of
+    parents is closest to the cell's digital line. (Rounding alone drifts: it differs from Bresenham 50% more.)
     """
     parents: dict[tuple[int, int], tuple[int, int]] = {}
     lines: dict[tuple[int, int], frozenset[tuple[int, int]]] = {(0, 0): frozenset()}

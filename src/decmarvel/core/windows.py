@@ -15,7 +15,7 @@ def cut(grid: Array, cell: Int32[Array, "2"], reach: int) -> Array:
 
 
 def tile(config: Config, grid: Shaped[Array, "G G"]) -> Shaped[Array, "stride stride T T"]:
-    """Bring the cells at equal place within a tile together: then all sites see an offset as one plain slice."""
+    """Group the cells by their place within a tile: then the cells at one offset from all sites are one plain slice."""
     count, stride = grid.shape[0] // config.stride, config.stride
     return grid.reshape(count, stride, count, stride).transpose(1, 3, 0, 2)
 

@@ -1,1 +1,1 @@
-"""All that may run on board of one robot. It imports `core` alone, so it cannot see truth or team."""
+"""All that may run on board of one robot. It imports only `core`, so it cannot read the ground truth or the team."""

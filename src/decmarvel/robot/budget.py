@@ -11,12 +11,12 @@ from decmarvel.robot.graph import hop_costs
 
 
 def return_feasible(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Bool[Array, "K"]:
-    """Eq. 2: the slots from whose far end the robot can still get home, with the safety margin to spare."""
+    """Eq. 2: whether the robot can get home from the far end of each slot with the safety margin left."""
     return hop_costs(config, graph.edge, graph.home_mm, site) + config.safety_margin_mm <= budget_mm
 
 
 def must_return(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Bool[Array, ""]:
-    """Eq. 3: the way home and the margin are all that is left."""
+    """Eq. 3: whether the budget covers no more than the way home and the safety margin."""
     return graph.home_mm[site[0], site[1]] + config.safety_margin_mm >= budget_mm
 
 

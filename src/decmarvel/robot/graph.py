@@ -1,4 +1,4 @@
-"""Where one robot can go: lattice edges, shortest paths, and the graph that a decision leaves behind."""
+"""Where one robot can go: lattice edges, shortest paths, and the graph after a decision."""
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,11 @@ from decmarvel.core.windows import around_sites, tile
 from decmarvel.robot.sight import paste_window, sight_window
 
 STRAIGHT_HALVES = {0: 6, 2: 7, 4: 8, 10: 11}
-"""Slots two sites away in a straight line pass over the site between: two edges of the slot that leads there."""
+"""For each slot two sites away in a straight line, the slot of the site between. The long edge is two short ones."""
 
 
 def touched_cells(config: Config, slot: int) -> Int32[np.ndarray, "n 2"]:
-    """Offsets of all cells whose closed square the segment to the neighbour in this slot touches."""
+    """Offsets of all cells that the segment to the neighbour in this slot touches, their borders included."""
     end_y, end_x = (int(config.stride * value) for value in SLOT_OFFSETS[slot])
     ys = np.arange(min(0, end_y), max(0, end_y) + 1)
     xs = np.arange(min(0, end_x), max(0, end_x) + 1)
@@ -26,7 +26,7 @@ def touched_cells(config: Config, slot: int) -> Int32[np.ndarray, "n 2"]:
 
 
 def shift_sites(values: Array, slot: int, fill: Array) -> Array:
-    """Value of each site's neighbour in a slot; `fill` beyond the lattice."""
+    """Value of each site's neighbour in a slot; `fill` outside the lattice."""
     dy, dx = (int(v) for v in SLOT_OFFSETS[slot])
     side = values.shape[0]
     padded = jnp.pad(values, 2, constant_values=fill)
@@ -58,7 +58,7 @@ def shortest_paths(
 ) -> Int32[Array, "S S"]:
     """Distances over edges, given 0 at the sources and upper bounds elsewhere (FAR_MM, or an earlier answer).
 
-    In parts of a millimetre, so many to the `unit`: what is less than a millimetre stays as it was at the source.
+    Unit: 1 / `unit` of a millimetre. Paths add whole millimetres, so the remainder stays as it was at the source.
     """
     lengths = unit * config.lattice.slot_lengths_mm
     far = jnp.array(FAR_MM, jnp.int32)
@@ -76,12 +76,12 @@ def shortest_paths(
 
 
 def from_sites(mask: Bool[Array, "S S"]) -> Int32[Array, "S S"]:
-    """Start of a shortest-path field whose sources are the given sites."""
+    """Start values of `shortest_paths` with the given sites as sources."""
     return jnp.where(mask, 0, FAR_MM).astype(jnp.int32)
 
 
 def neighbour_values(values: Int32[Array, "S S"], site: Site, fill: int) -> Int32[Array, "K"]:
-    """The values of a site's 25 slots."""
+    """The values at the 25 slots around a site."""
     padded = jnp.pad(values, 2, constant_values=fill)
     return jax.lax.dynamic_slice(padded, (site[0], site[1]), (5, 5)).reshape(SLOTS)
 
@@ -89,7 +89,7 @@ def neighbour_values(values: Int32[Array, "S S"], site: Site, fill: int) -> Int3
 def hop_costs(
     config: Config, edge: Bool[Array, "K S S"], distance_mm: Int32[Array, "S S"], site: Site
 ) -> Int32[Array, "K"]:
-    """Length of the way through each slot, for a field of distances; the smallest is the next hop down the field."""
+    """Length of the way through each slot to the source of a field of distances; the shortest is the next hop."""
     through = neighbour_values(distance_mm, site, FAR_MM) + jnp.asarray(config.lattice.slot_lengths_mm)
     return jnp.where(edge[:, site[0], site[1]], jnp.minimum(through, FAR_MM), FAR_MM)
 
@@ -104,7 +104,7 @@ def build(
 ) -> Graph:
     """The graph after a decision that only changed the belief within sensor range of a move around `middle`.
 
-    Utilities elsewhere are still right, and distances home only shrink, so both go on from what they were.
+    Utilities elsewhere are still right, and distances home only shrink, so both are updated from their old values.
     """
     edge = edges(config, belief)
     window, first = sight_window(config, belief, home_mm.shape[0], middle)

@@ -1,4 +1,4 @@
-"""From what a planner proposes to what its robot intends to do: budget guard and return mode."""
+"""Budget guard and return mode: they turn a planner's proposal into what its robot intends to do."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ WORST_SCORE = -1e30
 
 
 class Intent(eqx.Module):
-    """What one robot means to do, before it is known who else wants the same node."""
+    """What one robot intends to do, before conflicts with teammates are resolved."""
 
     mode: Int32[Array, "*batch"]
     slot: Int32[Array, "*batch"]

@@ -1,4 +1,4 @@
-"""What a planner reads: the candidates, and the numbers that a network is fed with."""
+"""What a planner reads: the candidates, and the input numbers of a network."""
 
 from enum import IntEnum
 
@@ -22,7 +22,7 @@ UTILITY_SCALE = 78.0
 """About the largest utility that occurs."""
 MANY_VISITS = 5
 NOTHING_CM = 2**16 - 1
-"""A distance to what is not there, or out of reach."""
+"""Marks a distance to something that does not exist or is out of reach."""
 
 
 class Feature(IntEnum):
@@ -40,12 +40,12 @@ class Feature(IntEnum):
 
 
 class Ways(eqx.Module):
-    """Where the robot could go over its own graph. Not in the paper: for the planner `options`."""
+    """Distances over the robot's own graph. Not in the paper; the planner `options` reads them."""
 
     way_cm: Int32[Array, "..."]
-    """To each node."""
+    """Shortest way to each node."""
     open_cm: Int32[Array, "..."]
-    """From the node to the nearest frontier that it sees and has not looked at. Nothing if the budget ends before."""
+    """From each node to its nearest frontier not looked at from there; NOTHING_CM if none, or beyond the budget."""
 
 
 class Observation(Own):
@@ -58,9 +58,9 @@ class Observation(Own):
     histogram: Float32[Array, "*batch S S B"]
     sensed: Bool[Array, "*batch S S B"]
     budget: Float32[Array, "*batch 4"]
-    """Eq. 6."""
+    """Budget features of Eq. 6."""
     tokens: Float32[Array, "*batch N L 5"]
-    """Eq. 9."""
+    """Trajectory tokens of Eq. 9."""
     token_mask: Bool[Array, "*batch N L"]
     token_site: Int32[Array, "*batch N L 2"]
     """The node that a sighting is fused with; -1 where none of the robot's own nodes is near."""
@@ -69,7 +69,7 @@ class Observation(Own):
 
 
 def window_sums(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n B"]:
-    """Score of looking along each bin: frontiers in the window, and then how central they lie in it."""
+    """Score of looking along each bin: the number of frontiers in the window, then how central they are in it."""
     half = config.window_bins // 2
     total = sum((2048 + half + 1 - abs(k)) * jnp.roll(histogram, -k, axis=-1) for k in range(-half, half + 1))
     return jnp.asarray(total, jnp.int32)
@@ -93,7 +93,7 @@ def window_headings(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Ar
 
 
 def candidate_headings(config: Config, graph: Graph, site: Site) -> Int32[Array, "K H"]:
-    """For each neighbour: where its frontiers are; failing those, towards the guidepost; else along the motion."""
+    """Headings at each neighbour: to its frontiers; if it has none, towards the guidepost; else along the motion."""
     slot_bins = jnp.asarray(direction_bins(config, SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
     sites = graph.home_mm.shape[0]
     there = jnp.clip(site[None] + jnp.asarray(SLOT_OFFSETS), 0, sites - 1)
@@ -115,7 +115,7 @@ def candidates(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> C
 
 
 def local_view(config: Config, robot: Robot) -> LocalView:
-    """What one robot hands to its planner."""
+    """The view that one robot gives to its planner."""
     return LocalView(
         **robot.own,
         belief=robot.belief,
@@ -200,7 +200,7 @@ def node_features(config: Config, view: LocalView) -> Float32[Array, "S S 9"]:
 
 
 def ways(config: Config, view: LocalView) -> Ways:
-    """The shortest ways to the nodes, and what is left to look at there."""
+    """The shortest ways to the nodes, and the distances to frontiers that are left to look at there."""
     graph = view.graph
     here = site_mask(view.visits.shape[0], view.site)
     way_mm = shortest_paths(config, graph.edge, from_sites(here))

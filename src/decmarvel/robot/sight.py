@@ -1,7 +1,7 @@
 """What could be seen from each lattice site: frontiers, utilities, angular histograms, nearest frontiers.
 
-Line of sight is a matter of yes and no, so the sites of one lattice row share the bits of a 32-bit word and one pass of
-bitwise operations answers for all of them.
+Line of sight is one bit per site, so the sites of one lattice row share the bits of a 32-bit word, and one pass of
+bitwise operations computes all of them.
 """
 
 import math
@@ -22,7 +22,7 @@ WORD_BITS = 32
 
 
 def count_around(mask: Bool[Array, "h w"]) -> UInt8[Array, "h w"]:
-    """How many of the eight neighbours are set."""
+    """Number of the eight neighbours that are set."""
     padded = jnp.pad(mask.astype(jnp.uint8), 1)
     rows = padded[:-2] + padded[1:-1] + padded[2:]
     return rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] - mask.astype(jnp.uint8)
@@ -35,7 +35,7 @@ def frontiers(belief: UInt8[Array, "h w"]) -> Bool[Array, "h w"]:
 
 
 def thin(frontier: Bool[Array, "h w"], corner: Int32[Array, "2"]) -> Bool[Array, "h w"]:
-    """Keep the first frontier, row by row, of each 2 x 2 voxel of the whole grid; `corner` is our first cell in it."""
+    """Keep the first frontier, row by row, of each 2 x 2 voxel of the grid; `corner` is our first cell in the grid."""
     height, width = frontier.shape
     second_row = ((corner[0] + jnp.arange(height)) % 2 == 1)[:, None]
     second_column = ((corner[1] + jnp.arange(width)) % 2 == 1)[None, :]
@@ -67,9 +67,9 @@ class Layout:
     reach_tiles: int
     """Tiles that the disc reaches beyond a site's own."""
     chunk: int
-    """Sites a word."""
+    """Sites per word."""
     chunks: int
-    """Words a lattice row."""
+    """Words per lattice row."""
     by_bin: Int32[np.ndarray, "B M"]
     """Cells of the disc (indices of its flattened tables) in each bin, nearest first; -1 pads."""
     rank: Int32[np.ndarray, "B M"]
@@ -79,7 +79,7 @@ class Layout:
     length_mm: Int32[np.ndarray, "n"]
 
     def square_index(self, offsets: Int32[np.ndarray, "*n 2"]) -> Int32[np.ndarray, "*n"]:
-        """Where an offset stands in the flattened square around the disc."""
+        """Index of an offset in the flattened square around the disc."""
         place = offsets + self.view.reach
         return (place[..., 0] * (2 * self.view.reach + 1) + place[..., 1]).astype(np.int32)
 
@@ -121,7 +121,7 @@ def layout(config: Config, radius_cells: float) -> Layout:
 
 
 def pack(config: Config, plan: Layout, layer: Bool[Array, "side side"]) -> UInt32[Array, "cells words"]:
-    """For each cell of the square around the disc, bit by bit: is the cell at that offset from each site set?
+    """For each offset in the square around the disc, one bit per site: whether the cell at that offset is set.
 
     Words run over the window's rows and, where one word is too short for a row, over its chunks.
     """
@@ -147,7 +147,7 @@ def pack(config: Config, plan: Layout, layer: Bool[Array, "side side"]) -> UInt3
 
 
 def count_bits(plan: Layout, words: UInt32[Array, "B M words"]) -> Int32[Array, "B words chunk"]:
-    """How often each bit is set along M (< 256). Every eighth bit is counted in a byte of its own, so eight sums do."""
+    """How often each bit is set along M (< 256). Every eighth bit is counted in its own byte: eight sums are enough."""
     lanes = [((words >> np.uint32(k)) & np.uint32(0x01010101)).sum(axis=1, dtype=jnp.uint32) for k in range(8)]
     sums = jnp.stack(lanes, axis=-1)
     split = [(sums >> np.uint32(8 * lane)) & np.uint32(0xFF) for lane in range(4)]
@@ -155,14 +155,14 @@ def count_bits(plan: Layout, words: UInt32[Array, "B M words"]) -> Int32[Array, 
 
 
 def first_set(plan: Layout, words: UInt32[Array, "B M words"]) -> Int32[Array, "B words chunk"]:
-    """Rank of the first word along M that has each bit set; the number of ranks where none has."""
+    """Rank of the first word along M that has each bit set; the number of ranks if no word has it."""
     shifts = jnp.arange(plan.chunk, dtype=jnp.uint32)[None, None, None]
     bits = ((words[..., None] >> shifts) & 1) == 1
     return jnp.where(bits, jnp.asarray(plan.rank)[..., None, None], len(plan.length_mm)).min(axis=1)
 
 
 def per_site(config: Config, plan: Layout, values: Array) -> Array:
-    """From (..., words, chunk) to (..., window, window)."""
+    """Reshape values from (..., words, chunk) to (..., window, window)."""
     count = config.window_sites
     return values.reshape(*values.shape[:-2], count, plan.chunks * plan.chunk)[..., :count]
 
@@ -170,14 +170,14 @@ def per_site(config: Config, plan: Layout, values: Array) -> Array:
 def cut_window(
     config: Config, belief: UInt8[Array, "G G"], sites: int, middle: Site
 ) -> tuple[UInt8[Array, "side side"], Site]:
-    """The part of a belief that the sites around `middle` can look at, and the first of those sites."""
+    """The part of a belief that can be seen from the sites around `middle`, and the first of those sites."""
     first = jnp.clip(middle - config.window_sites // 2, 0, sites - config.window_sites)
     side = config.lattice.grid_cells(config.window_sites)
     return jax.lax.dynamic_slice(belief, (config.stride * first[0], config.stride * first[1]), (side, side)), first
 
 
 def paste_window(whole: Array, part: Array, first: Site) -> Array:
-    """Put what was worked out for a window of sites back among all of them."""
+    """Write the values of a window of sites into those of all sites."""
     return jax.lax.dynamic_update_slice(whole, part, (first[0], first[1], *[0] * (whole.ndim - 2)))
 
 
@@ -219,7 +219,7 @@ def nearest_frontier_mm(config: Config, sight: Sight) -> Int32[Array, "S S B"]:
 
 
 def nearest_frontiers(config: Config, sight: Sight) -> tuple[Int32[Array, "S S B"], Int32[Array, "S S B 2"]]:
-    """The same, and its cell."""
+    """Distance of the nearest grouped frontier in each direction from each site, and its cell."""
     plan, sites = utility_layout(config), sight.utility.shape[0]
     rank = jnp.minimum(sight.nearest_rank.astype(jnp.int32), len(plan.length_mm) - 1)
     index = config.lattice.cell(jnp.arange(sites, dtype=jnp.int32))

@@ -1,1 +1,1 @@
-"""Missions: the truth, the team, and what physics and chance do to them."""
+"""Missions: the ground truth, the team, and the simulation of physics and chance."""

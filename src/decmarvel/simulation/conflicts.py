@@ -1,4 +1,4 @@
-"""One robot a node: the paper's collision resolution, which looks at the whole team."""
+"""At most one robot per node: the paper's collision resolution, which reads the whole team."""
 
 import jax
 import jax.numpy as jnp

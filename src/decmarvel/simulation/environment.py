@@ -40,7 +40,7 @@ from decmarvel.worlds.world import World
 
 
 def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
-    """One scan from the start site for everybody; then each robot on a random node of it, which is its base."""
+    """State at take-off: all robots share one scan from the start; each begins on a random node of it, its base."""
     key_site, key_heading = jax.random.split(key)
     size = world.free.shape[0]
     sites = config.lattice.sites(size)
@@ -85,7 +85,7 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
 
 
 def views(config: Config, state: State) -> LocalView:
-    """What each robot hands to its planner."""
+    """The view that each robot gives to its planner."""
     return jax.vmap(lambda robot: local_view(config, robot))(state.robots)
 
 
@@ -111,14 +111,14 @@ def step(config: Config, key: Key, state: State, team_views: LocalView, proposal
 
 
 def fail(state: State) -> Robot:
-    """The robots, of which one whose time has come stops for good where it is. Landed robots no longer break."""
+    """Mark the robots whose failure step has come as failed: they stop for good. Landed robots do not fail."""
     robots = state.robots
     broken = robots.active & (state.fail_step <= state.step)
     return eqx.tree_at(lambda r: r.mode, robots, jnp.where(broken, FAILED, robots.mode))
 
 
 def agree(config: Config, key: Key, robots: Robot, intents: Intent, team_views: LocalView, proposals: Proposal) -> Move:
-    """One robot a node; whoever was reassigned looks where its proposal for the new node says."""
+    """Give each node to one robot; a reassigned robot takes the heading that its proposal has for the new node."""
     active = intents.mode <= RETURNING
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(len(active)))
     order = jax.vmap(lambda key: jax.random.randint(key, (), 0, ORDER_RANGE, jnp.int32))(keys)
@@ -149,7 +149,7 @@ def travel(
     turns: Int32[Array, "N"],
     active: Bool[Array, "N"],
 ) -> tuple[UInt8[Array, "N G G"], Progress, Glimpses]:
-    """Sense at each substep of the move; keep the team's record and who saw whom."""
+    """Sense at each substep of the move; update the team's record, and note which robot saw which."""
     world, count = state.world, active.shape[0]
     reach = sensor_disc(config).reach
     number = jnp.arange(count, dtype=jnp.int32)

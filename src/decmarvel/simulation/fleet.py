@@ -1,4 +1,4 @@
-"""Who takes part in a mission, with what budget, and who breaks down when."""
+"""The robots of a mission, their budgets, and when some of them fail."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from decmarvel.core.types import (
 
 NEVER = 2**30
 FAIL_STEPS = (30, 128)
-"""First and last decision at which a robot that breaks down may do so."""
+"""First and last decision at which a robot may fail."""
 
 
 class Fleet(eqx.Module):
-    """Who takes part in a mission, with what budget, and who breaks down when."""
+    """The robots of a mission, their budgets, and when some of them fail."""
 
     present: Bool[Array, "*batch N"]
     budget_mm: Int32[Array, "*batch N"]
@@ -30,7 +30,7 @@ class Fleet(eqx.Module):
 
     @staticmethod
     def healthy(robots: int | Scalar, budget_mm: int | Scalar, slots: int) -> "Fleet":
-        """The same with numbers that a program may draw."""
+        """`robots` healthy robots with equal budgets; both numbers may be drawn inside a compiled program."""
         return Fleet(
             present=jnp.arange(slots) < robots,
             budget_mm=jnp.full(slots, budget_mm, jnp.int32),
@@ -39,7 +39,7 @@ class Fleet(eqx.Module):
 
     @staticmethod
     def failing(robots: int, budget_m: float, broken: int, seed: Sequence[int]) -> "Fleet":
-        """A team of which some break down; which and when follows from the seed, the team's size and their number."""
+        """A team in which `broken` robots fail; seed, team size and `broken` decide which ones and when."""
         rng = np.random.default_rng([*seed, robots, broken])
         steps = np.full(robots, NEVER, np.int32)
         first, last = FAIL_STEPS

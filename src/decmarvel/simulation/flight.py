@@ -1,4 +1,4 @@
-"""One mission at a time: what decides how it goes, and the mission in the air, decision by decision."""
+"""One mission at a time: its settings (`Mission`), and its flight decision by decision (`Flight`)."""
 
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -22,7 +22,7 @@ from decmarvel.worlds.world import World
 
 
 class Mission:
-    """All that decides how a mission goes: equal arguments make equal missions, however they are flown.
+    """Everything that determines a mission: equal arguments make equal missions, flown at once or step by step.
 
     `planner` is a name that the function `planner` knows, or a planner itself. `seed` decides first headings, bases,
     failures and what a planner draws. `broken` robots fail on the way. A `fleet`, with a budget and a time of failure
@@ -55,7 +55,7 @@ class Mission:
         self.fleet = fleet or Fleet.failing(robots, budget_m, broken, [seed])
         self.world = place(building, self.config)
         self.max_decisions = self.config.max_decisions(int(self.fleet.budget_mm.max()) / 1000)
-        """A cap that the budgets reach first."""
+        """Upper limit on decisions; the budgets end before it."""
 
     @property
     def key(self) -> Key:
@@ -78,11 +78,11 @@ Step: TypeAlias = tuple[Move, CandidateProbabilities, Moment]
 
 
 class Flight:
-    """A mission in the air. `step` makes one decision of the whole team; to iterate flies on to the end.
+    """A running mission. `step` makes one decision of the whole team; iterating flies on to the end.
 
     The iterator gives the present moment, then the moment after each decision; `moment` is the newest, `decisions`
-    their number. The first flight of a planner with a team and a building of some size waits for the compiler; the next
-    ones do not.
+    their number. The first flight with a planner, a team size and a building size waits for the compiler; later ones do
+    not.
     """
 
     def __init__(self, mission: Mission) -> None:

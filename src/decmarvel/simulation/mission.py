@@ -28,28 +28,28 @@ class Outcome(eqx.Module):
     success: Bool[Array, "*batch"]
     """Whether the team has seen 99% of the floor."""
     strict_success: Bool[Array, "*batch"]
-    """The same, and no robot is stranded."""
+    """Whether the team has seen 99% of the floor and no robot is stranded."""
     metres_to_99: Float32[Array, "*batch"]
-    """The longest way of a robot when the team had seen 99%; NaN where it never did."""
+    """Longest distance in metres that a robot had flown when the team had seen 99%; NaN where it never did."""
     overlap: Float32[Array, "*batch"]
-    """Mean share of what the cameras see at one time that more than one of them sees."""
+    """Of the cells that the cameras see at one time, the mean share that more than one camera sees."""
     overlap_cumulative: Float32[Array, "*batch"]
     """Share of the covered floor that more than one robot has seen."""
     individual_99: Float32[Array, "*batch N"]
-    """The way of each robot until it had seen 99% by itself; NaN where it never did."""
+    """Distance in metres that each robot had flown when it had seen 99% by itself; NaN where it never did."""
     travelled_m: Float32[Array, "*batch N"]
     remaining_m: Float32[Array, "*batch N"]
-    """What is left of each robot's budget."""
+    """Remaining budget of each robot in metres."""
     home: Bool[Array, "*batch N"]
     failed: Bool[Array, "*batch N"]
-    """Whether the robot broke down."""
+    """Whether the robot failed."""
     stranded: Int32[Array, "*batch"]
-    """Unfailed robots that are not home, or overspent."""
+    """Number of robots that did not fail, but are not home or have spent more than their budget."""
     decisions: Int32[Array, "*batch"]
 
 
 class Moment(eqx.Module):
-    """What is kept of the team after take-off and after each decision. Small, so that it leaves the device quickly."""
+    """What is kept of the team after take-off and after each decision. Small, so that the device copies it quickly."""
 
     site: Int32[Array, "*batch N 2"]
     heading: Int32[Array, "*batch N"]
@@ -57,14 +57,14 @@ class Moment(eqx.Module):
     mode: Int32[Array, "*batch N"]
     """An index of `decmarvel.core.types.MODE_NAMES`."""
     budget_mm: Int32[Array, "*batch N"]
-    """What is left."""
+    """Remaining budget."""
     covered: Int32[Array, "*batch"]
     """Free cells that the team has seen."""
     success_mm: Int32[Array, "*batch"]
-    """The longest way of a robot when the team had seen 99%; -1 before."""
+    """Longest distance that a robot had flown when the team had seen 99%; -1 before."""
     overlap: Float32[Array, "*batch"]
     seen: Bool[Array, "*batch N N"]
-    """Which robot (row) sees which teammate (column), where, and pointing where."""
+    """Whether a robot (row) sees a teammate (column). The next two fields have the teammate's cell and heading."""
     seen_cell: Int32[Array, "*batch N N 2"]
     seen_heading: Int32[Array, "*batch N N"]
 
@@ -77,11 +77,11 @@ class MissionLog(eqx.Module):
     moves: Move
     """Row t leads from row t of the moments to row t + 1."""
     probabilities: CandidateProbabilities
-    """Of the decisions that led to the moves."""
+    """Row t has the most probable candidates of the decision that led to row t of the moves."""
 
 
 class InFlight(eqx.Module):
-    """A mission in the air as arrays: the state, and each robot's planner memory."""
+    """A running mission as arrays: the state, and each robot's planner memory."""
 
     state: State
     memory: Memory
@@ -89,7 +89,7 @@ class InFlight(eqx.Module):
 
 
 def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fleet) -> InFlight:
-    """Reset, with a fresh planner memory for every robot. One key makes the whole mission."""
+    """Reset a mission, with a fresh planner memory for every robot. One key decides all random numbers."""
     key_reset, key_flight = jax.random.split(key)
     state = reset(config, key_reset, world, fleet)
     count, sites = state.robots.visits.shape[:2]
@@ -98,7 +98,7 @@ def take_off(config: Config, planner: Planner, key: Key, world: World, fleet: Fl
 
 
 def decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight, Move, CandidateProbabilities]:
-    """One decision of everybody, and the candidates that they found most probable."""
+    """One decision of the whole team, and the candidates that each robot found most probable."""
     key_planner, key_step = jax.random.split(jax.random.fold_in(flight.key, flight.state.step))
     count = flight.state.robots.mode.shape[0]
     keys = jax.vmap(lambda number: jax.random.fold_in(key_planner, number))(jnp.arange(count))
@@ -120,7 +120,7 @@ def most_probable(planner: Planner, proposals: Proposal, exploring: Bool[Array, 
 
 
 def fly(config: Config, planner: Planner, flight: InFlight, max_decisions: Scalar | int) -> InFlight:
-    """Decide until everybody is home or failed."""
+    """Make decisions until every robot is home or has failed, `max_decisions` at most."""
 
     def going(flight: InFlight) -> Bool[Array, ""]:
         return ~flight.state.done & (flight.state.step < max_decisions)
@@ -146,7 +146,7 @@ def moment(state: State) -> Moment:
 
 
 def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) -> tuple[InFlight, MissionLog]:
-    """As `fly`, for `length` decisions at most, keeping what every decision did and left behind."""
+    """Fly for `length` decisions at most; keep the moves and probabilities of each, and the moment after it."""
 
     def put(rows: T, at: Scalar, row: T) -> T:
         return jax.tree.map(lambda rows, row: rows.at[at].set(row), rows, row)

@@ -15,7 +15,7 @@ class PrivilegedView(eqx.Module):
     """The critic's extra input for one robot."""
 
     fractions: Float32[Array, "*batch S S 3"]
-    """Share of each site's tile that the robot knows, that only teammates know, and that nobody has explored."""
+    """Share of each site's tile that the robot knows, that only teammates know, and that no robot has explored."""
     sites: Int32[Array, "*batch N 2"]
     active: Bool[Array, "*batch N"]
     post_success: Bool[Array, "*batch"]

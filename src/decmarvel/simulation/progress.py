@@ -58,7 +58,7 @@ def record_substep(
     active: Bool[Array, "N"],
     travelled_mm: Int32[Array, "N"],
 ) -> Progress:
-    """Coverage, its 99% crossings, and the instantaneous overlap of one substep."""
+    """The record after one more substep: coverage, distances at 99%, and instantaneous overlap."""
     known_by = add_patches(progress.known_by, footprints.cell, footprints.learned)
     covered = (known_by > 0).sum().astype(jnp.int32)
     own_covered = progress.own_covered + footprints.learned.sum(axis=(1, 2)).astype(jnp.int32)

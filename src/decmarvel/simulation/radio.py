@@ -1,4 +1,4 @@
-"""What full communication would give: one map and all goals for the whole team. Only planners with a radio have it."""
+"""Full communication: the whole team shares one map and all goals. Only planners with a radio use it."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -19,7 +19,7 @@ from decmarvel.simulation.types import Progress, State
 
 
 class RadioPlanner(Planner):
-    """A planner whose robots share one map and tell each other their goals: a yardstick, not a rival.
+    """A planner whose robots share one map and tell each other their goals. It is a reference, not a competitor.
 
     The simulator merges the robots' maps after every decision (radio.py), so the views differ in pose and budget only.
     """
@@ -33,7 +33,7 @@ class RadioPlanner(Planner):
         """The proposals of a whole team; every argument has an axis of robots."""
 
     def propose(self, config: Config, key: Key, view: LocalView, memory: Memory) -> tuple[Proposal, Memory]:
-        """Alone, a robot is a team of one."""
+        """The proposal of a single robot, as a team of one."""
         team = jax.tree.map(lambda leaf: leaf[None], (key, view, memory))
         proposals = self.propose_team(config, team[0], team[1], jnp.ones(1, bool), team[2])
         return jax.tree.map(lambda leaf: leaf[0], proposals)
@@ -42,15 +42,15 @@ class RadioPlanner(Planner):
 def propose_all(
     config: Config, planner: Planner, keys: Keys, views: LocalView, exploring: Bool[Array, "N"], memory: Memory
 ) -> tuple[Proposal, Memory]:
-    """What everybody proposes: each for itself, unless the planner has a radio."""
+    """The proposals of all robots: each proposes for itself, unless the planner has a radio."""
     if isinstance(planner, RadioPlanner):
         return planner.propose_team(config, keys, views, exploring, memory)
     return jax.vmap(lambda key, view, memory: planner.propose(config, key, view, memory))(keys, views, memory)
 
 
 def share(config: Config, before: Int32[Array, "N 2"], state: State) -> State:
-    """Merge the robots' maps (Eq. 4) after a decision that started at the sites `before`, and everything drawn from
-    them. Robots that have failed keep silent, but what they reported is not lost.
+    """Merge the robots' maps (Eq. 4) after a decision that started at the sites `before`, and update all that depends
+    on the maps. Failed robots send nothing new, but the team keeps what they sent before.
     """
     robots, sites = state.robots, state.robots.visits.shape[-1]
     belief = merge(robots.belief)
@@ -60,7 +60,7 @@ def share(config: Config, before: Int32[Array, "N 2"], state: State) -> State:
         window, first = sight_window(config, belief, sites, middle)
         return jax.tree.map(lambda whole, part: paste_window(whole, part, first), sight, window), None
 
-    # The team's maps were one before the decision, so what was seen from the sites differs only around its moves.
+    # All maps were equal before the decision, so what can be seen from the sites differs only around its moves.
     one_sight = jax.tree.map(lambda leaf: leaf[0], robots.graph.sight)
     sight, _ = jax.lax.scan(look, one_sight, (before + robots.site) // 2)
     sensed = robots.sensed.any(axis=0)
@@ -76,7 +76,7 @@ def share(config: Config, before: Int32[Array, "N 2"], state: State) -> State:
 
 
 def shared_progress(state: State) -> Progress:
-    """Whatever one robot knows, all in the mission know."""
+    """The record if all robots of the mission know what one of them knows."""
     robots, progress = state.robots, state.progress
     members = robots.present
     first = (progress.own_success_mm < 0) & (progress.metres_to_success_mm >= 0) & members

@@ -1,4 +1,4 @@
-"""Planners by name. The names load nothing: `--help` lists them, and loading JAX takes seconds."""
+"""Planners by name. Importing the names does not load JAX, which takes seconds: `--help` lists them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from decmarvel.robot.planners.base import Planner
 
 BEST_PLANNER = "options"
-"""The default of everything that flies one planner."""
+"""Name of the default planner."""
 
 
 class PlannerError(ValueError):
@@ -21,17 +21,17 @@ class PlannerError(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What the roster says of a planner."""
+    """The roster's entry of one planner."""
 
     about: str
-    """One line that helps to choose."""
+    """One line that describes the planner."""
     make: Callable[[], Any] | None = None
     """Makes the planner. None for a learned planner: it is made from weights."""
     radio: bool = False
     packaged: bool = True
     """Whether the package has everything that the planner needs. False: weights must be given."""
     preset: str = ""
-    """Of `decmarvel train`, which makes such weights."""
+    """The preset of `decmarvel train` that makes such weights."""
 
     @property
     def learned(self) -> bool:
@@ -102,8 +102,8 @@ def planner(name: str = BEST_PLANNER, weights: str | Path | None = None) -> "Pla
 
     `options`, the default, is the package's learned planner; `dec-marvel` is the paper's actor and `marvel` that of its
     predecessor, for which the package has no weights yet. `weights` is a file of `decmarvel train` with other weights
-    for one of these three. An unknown name, or weights that do not fit, is a `PlannerError` or `WeightsError` of one
-    line.
+    for one of these three. An unknown name, or weights that do not fit, raise a `PlannerError` or a
+    `WeightsError` of one line.
     """
     if name not in PLANNERS:
         raise PlannerError(f"planner: {unknown_name(name, PLANNERS)}")
@@ -133,7 +133,7 @@ def _learned(name: str, weights: str | Path | None) -> "Planner":
 
 
 def name_of(planner: "Planner") -> str:
-    """A planner's name in the roster; of one that is not there, the name of its class."""
+    """A planner's name in the roster; the name of its class if it is not there."""
     from decmarvel.robot.policy.planner import LearnedPlanner
 
     if isinstance(planner, LearnedPlanner):
@@ -147,5 +147,5 @@ def needs_radio(name: str) -> bool:
 
 
 def label(name: str) -> str:
-    """A planner's name as people should read it: one that needs a radio says so."""
+    """A planner's name for readers, with a mark if it needs a radio."""
     return f"{name} (radio)" if needs_radio(name) else name

@@ -1,4 +1,4 @@
-"""The skyline: one shared map and goals that keep clear of each other. It needs a radio, so it is no rival."""
+"""Shared-map greedy, a reference: one shared map and goals kept apart. It needs a radio, so it does not compete."""
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,8 @@ class SharedGreedyPlanner(RadioPlanner):
     """Shared-map greedy: robots choose in order; the cost of a frontier is the way to it plus
     60 m * sum over the goals already chosen of max(0, 1 - distance / 30 m).
 
-    Goals are pursued as a far-sighted robot does (goal.py), the stronger choice. A goal is kept until it is reached or
-    its frontier is gone, and kept goals are known to those who choose.
+    Robots pursue their goals in the far-sighted way (goals.py), the stronger choice. A robot keeps a goal until it is
+    reached or its frontier is gone; robots that choose know the goals that others keep.
     """
 
     def start(self, config: Config, sites: int) -> Goal:
@@ -54,7 +54,7 @@ class SharedGreedyPlanner(RadioPlanner):
 
 
 def repulsion_mm(config: Config, cell: Int32[Array, "S S B 2"], goals: Int32[Array, "N 2"]) -> Int32[Array, "S S B"]:
-    """What the goals of others add to the cost of frontier cells."""
+    """Millimetres that the goals of others add to the cost of frontier cells."""
 
     def add(total: Array, goal: Int32[Array, "2"]) -> tuple[Array, None]:
         offset = (cell - goal[None, None, None]).astype(jnp.float32) * config.cell_m

@@ -10,7 +10,7 @@ from decmarvel.core.types import Key, Robot, Scalar, Sightings
 
 
 class Glimpses(eqx.Module):
-    """Who saw whom during one decision, and the latest pose seen. Row: observer; column: teammate."""
+    """Which robot saw which during one decision, and the latest pose seen. Row: observer; column: teammate."""
 
     seen: Bool[Array, "N N"]
     cell: Int32[Array, "N N 2"]
@@ -28,7 +28,7 @@ class Glimpses(eqx.Module):
 def visible_teammates(
     cells: Int32[Array, "N 2"], seen: Bool[Array, "N side side"], present: Bool[Array, "N"]
 ) -> Bool[Array, "N N"]:
-    """Whether each robot's footprint holds the cell that each other is in: range, field of view, line of sight."""
+    """Whether each robot (row) sees each other (column): range, field of view and line of sight decide."""
     reach = seen.shape[-1] // 2
     offset = cells[None, :] - cells[:, None] + reach
     inside = ((offset >= 0) & (offset < seen.shape[-1])).all(axis=-1)

@@ -7,7 +7,7 @@ from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
 
 
 def merge(beliefs: UInt8[Array, "N G G"]) -> UInt8[Array, "G G"]:
-    """Eq. 4: occupied if anybody says so, else free if anybody does, else unknown."""
+    """Eq. 4: a cell is occupied if any robot says so, else free if any robot says so, else unknown."""
     occupied = (beliefs == OCCUPIED).any(axis=0)
     free = (beliefs == FREE).any(axis=0)
     return jnp.where(occupied, OCCUPIED, jnp.where(free, FREE, UNKNOWN)).astype(jnp.uint8)

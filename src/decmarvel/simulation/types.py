@@ -1,4 +1,4 @@
-"""The types that only the simulator knows: the mission's state, the team's record, what everybody did."""
+"""The types that only the simulator knows: the mission's state, the team's record, what each robot did."""
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Int32, UInt8
@@ -13,11 +13,11 @@ class Progress(eqx.Module):
     """The team's record, which only metrics, rewards and critics may read."""
 
     known_by: UInt8[Array, "*batch G G"]
-    """How many robots know each free cell of the ground truth."""
+    """Number of robots that know each free cell of the ground truth."""
     covered: Int32[Array, "*batch"]
     own_covered: Int32[Array, "*batch N"]
     metres_to_success_mm: Int32[Array, "*batch"]
-    """Largest travel of a robot when merged coverage first reached 99%; -1 before."""
+    """Longest distance that a robot had flown when merged coverage first reached 99%; -1 before."""
     own_success_mm: Int32[Array, "*batch N"]
     overlap_sum: Array
     """Float32: instantaneous overlap summed over the substeps with two active robots or more."""

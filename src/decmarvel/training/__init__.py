@@ -1,1 +1,1 @@
-"""How the learned planners are trained. It may see truth and team; nothing of it flies."""
+"""How the learned planners are trained. It may read the ground truth and the team; it never runs on a robot."""

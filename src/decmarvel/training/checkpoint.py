@@ -1,4 +1,4 @@
-"""The whole state of a training run on disk, so that it can be killed anywhere and go on as if nothing had happened."""
+"""The whole state of a training run on disk, so that a killed run can go on with the same results."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def is_key(leaf: Any) -> bool:
 
 
 def save_state(path: Path, state: Any, about: dict[str, Any]) -> None:
-    """Write every array of a pytree, whole or not at all; the file that was there before stays until then."""
+    """Write every array of a pytree in one step; an earlier file stays until the new one is complete."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     arrays = {}
     for place, leaf in leaves:
@@ -36,7 +36,7 @@ def save_state(path: Path, state: Any, about: dict[str, Any]) -> None:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What was noted with a checkpoint."""
+    """The notes that were saved with a checkpoint."""
     if not path.is_file():
         raise CheckpointError(f"{path}: there is no checkpoint; train without --resume first")
     try:

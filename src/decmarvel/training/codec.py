@@ -1,6 +1,6 @@
-"""What the memory keeps of one robot's state, in few bytes, and the networks' inputs made of it again.
+"""The compact form in which the memory keeps one robot's state, and the networks' inputs decoded from it.
 
-About 23 kB a state with 384 places, nearly all of it the 36 directions of each node's frontiers.
+A state takes about 23 kB with 384 places, nearly all of it for the 36 directions of each node's frontiers.
 """
 
 from typing import Literal, TypeAlias
@@ -22,7 +22,7 @@ from decmarvel.training.privileged_nodes import TrueNodes, offsets, privileged_n
 NOWHERE = 255
 """A coordinate that no site has."""
 FARTHEST = 2.0
-"""The distance home of Eq. 5 ends here; it is kept in 65,535 steps."""
+"""Upper limit of the distance home of Eq. 5; it is kept in 65,535 steps."""
 
 
 KEPT_AS_INTEGERS = (
@@ -37,7 +37,7 @@ KEPT_AS_INTEGERS = (
 
 
 class StoredOptions(eqx.Module):
-    """What is kept of a robot that weighs options, and what its staleness predictor learns from."""
+    """What is kept of a robot that weighs options, and the labels of its staleness predictor."""
 
     action: Int8[Array, "*batch V"]
     site: UInt8[Array, "*batch V 2"]
@@ -46,20 +46,20 @@ class StoredOptions(eqx.Module):
     way_cm: UInt16[Array, "*batch M"]
     open_cm: UInt16[Array, "*batch M"]
     stale: Bool[Array, "*batch M"]
-    """Whether others have looked behind what is left to look at from a node."""
+    """Whether teammates have explored behind each node's nearest frontier still to see."""
 
 
 class Snapshot(Own):
     """One robot's state. The distance home is kept to 2e-5 (2 mm), everything else exactly.
 
-    Left out is what no network reads: headings sensed at nodes that are no candidates, and nodes without a place.
+    It leaves out what no network reads: headings sensed at nodes that are no candidates, and nodes without a place.
     """
 
     node_site: UInt8[Array, "*batch M 2"]
     """NOWHERE where a place holds no node."""
     edges: UInt32[Array, "*batch M"]
     columns: UInt8[Array, "*batch M 6"]
-    """Those of KEPT_AS_INTEGERS, as the small integers that they come from."""
+    """The columns of KEPT_AS_INTEGERS, as small integers."""
     home: UInt16[Array, "*batch M"]
     histogram: UInt8[Array, "*batch M B"]
     sensed: UInt8[Array, "*batch K bytes"]
@@ -70,23 +70,23 @@ class Snapshot(Own):
     """Bits: the slots that the guard admits."""
     seen: Bool[Array, "*batch N L"]
     seen_cell: Int16[Array, "*batch N L 2"]
-    """From the robot, in cells."""
+    """Offset of each sighting from the robot, in cells."""
     seen_heading: Int16[Array, "*batch N L"]
     seen_site: UInt8[Array, "*batch N L 2"]
     options: StoredOptions | None
     shares: UInt8[Array, "*batch M 3"]
-    """Of Eq. 15, at the privileged nodes."""
+    """The shares of Eq. 15 at the privileged nodes."""
     robots: UInt8[Array, "*batch N 2"]
     active: Bool[Array, "*batch N"]
     post: Bool[Array, "*batch"]
     map: Int32[Array, "*batch"]
-    """Whose true graph the critic reads."""
+    """Index of the map; the critic reads its true graph."""
     log_probability: Float32[Array, "*batch"]
-    """Of what was done, by the policy as it was then."""
+    """Log-probability of the action that was taken, by the policy of that time."""
 
 
 Privilege: TypeAlias = Literal["own and team", "team", "none"]
-"""What the critics are told of the whole building: Eq. 15, or what anybody has seen, or nothing."""
+"""What the critics read of the whole building: all of Eq. 15, only what the team has seen, or nothing."""
 
 
 class Inputs(eqx.Module):
@@ -100,18 +100,18 @@ class Inputs(eqx.Module):
 
 
 def column_units(config: Config) -> tuple[Float32[np.ndarray, "6"], Float32[np.ndarray, "6"]]:
-    """Steps to the unit, and the least value, of the columns that are kept as small integers."""
+    """Steps per unit, and the smallest value, of the columns that are kept as small integers."""
     steps = [UTILITY_SCALE, 1, 1, config.heading_bins, config.history, MANY_VISITS]
     return np.array(steps, np.float32), np.array([0, 0, -1, -1, 0, 0], np.float32)
 
 
 def share_steps(config: Config) -> float:
-    """A share is a number of cells of a tile."""
+    """Steps of a share: the number of cells of a tile, 255 at most."""
     return float(min(config.stride**2, 255))
 
 
 def small(values: Array, most: int = 255) -> Array:
-    """To the nearest integer of few bits."""
+    """Round to the nearest integer from 0 to `most`."""
     return jnp.clip(jnp.round(values), 0, most)
 
 
@@ -125,7 +125,7 @@ def encode(
     stale: Bool[Array, "S S"] | None,
     log_probability: Float32[Array, ""],
 ) -> Snapshot:
-    """What a state is kept as. The nodes have as many places as the true nodes."""
+    """The snapshot of a state. The nodes must have as many places as the true nodes."""
     sites = privileged.fractions.shape[0]
     if sites >= NOWHERE:
         raise ValueError(f"{sites} sites a side are too many to remember; train on maps of less than {NOWHERE}")
@@ -197,7 +197,7 @@ def own_nodes(config: Config, snapshot: Snapshot) -> Nodes:
 
 
 def own_situation(config: Config, snapshot: Snapshot) -> Situation:
-    """The rest of what the robot knew."""
+    """The robot's situation from what is kept of it."""
     allowed = (snapshot.action_mask >> jnp.arange(SLOTS, dtype=jnp.uint32)) & 1 == 1
     stored = snapshot.options
     return Situation(

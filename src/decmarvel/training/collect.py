@@ -1,4 +1,4 @@
-"""Missions flown to learn from: many at once, with the policy as it is, each followed by another."""
+"""Training missions: many fly at once with the current policy, and a new one follows each that has ended."""
 
 from typing import Any
 
@@ -29,18 +29,18 @@ from decmarvel.training.settings import CollectSettings, TrainSettings
 from decmarvel.training.size_batching import in_groups
 
 FLIGHT, NEXT = 0, 1
-"""What a mission's key is used for: its own decisions, and the mission that takes its place."""
+"""Uses of a mission's key: its own decisions, and the mission that takes its place."""
 
 
 class RunningMissions(eqx.Module):
-    """E missions in the air. `N` robots each."""
+    """E running missions of N robots each."""
 
     state: State
     map: Int32[Array, "E"]
     budget_mm: Int32[Array, "E"]
     low_gains: Int32[Array, "E N"]
     begins: Bool[Array, "E"]
-    """The next decision is the first of a mission."""
+    """Whether the next decision is the first of a mission."""
     key: KeyArray[Array, "E"]
 
 
@@ -48,14 +48,14 @@ class Gathered(eqx.Module):
     """Sums over one decision of all missions, for the log."""
 
     terms: dict[str, Float32[Array, ""]]
-    """Each summed over the robots that explored."""
+    """Each reward term, summed over the robots that explored."""
     decisions: Int32[Array, ""]
-    """Of robots that explored."""
+    """Number of decisions of robots that explored."""
     finished: Int32[Array, ""]
     success: Int32[Array, ""]
     coverage: Float32[Array, ""]
     metres: Float32[Array, ""]
-    """To 99%; the budget where it was not reached."""
+    """Metres to 99%; the budget where 99% was not reached."""
     overlap: Float32[Array, ""]
 
 
@@ -102,7 +102,7 @@ def take_off_all(
 
 
 def landed(settings: CollectSettings, state: State) -> Bool[Array, "E"]:
-    """Whether missions are over, for who learns from them."""
+    """Whether each mission is over for training: `past_success` decides if it ends with the team's success."""
     over: Bool[Array, "E"] = state.done | (state.step >= settings.max_decisions)
     return over if settings.past_success else over | succeeded(state)
 
@@ -123,7 +123,7 @@ def renew(
     """Count the missions that have ended, and put new ones in their place."""
     over = landed(settings, air.state)
     results = jax.vmap(lambda state: outcome(config, state))(air.state)
-    won = results.strict_success if settings.past_success else results.success  # the guard brings everybody home
+    won = results.strict_success if settings.past_success else results.success  # the guard brings all robots home
     curriculum = learn(curriculum_settings, curriculum, *everyone((won, over), axis))
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, NEXT)))(air.key)
     state, index, budget_mm = jax.vmap(
@@ -153,7 +153,7 @@ def decide_all(
     memory: Memory[Snapshot],
     spread: Spread,
 ) -> tuple[RunningMissions, Memory[Snapshot], Spread, Gathered]:
-    """One decision of every mission in the air, sampled from the policy; what came of it goes into the memory."""
+    """One decision of every running mission, sampled from the policy; its transitions go into the memory."""
     collect = settings.collect
     seen = jax.vmap(lambda state: views(config, state))(air.state)
     keys = jax.vmap(lambda key, step: jax.random.split(jax.random.fold_in(jax.random.fold_in(key, FLIGHT), step)))(
@@ -196,7 +196,7 @@ def decide_all(
 
 
 def chosen_log_probability(proposals: Proposal, move: Move) -> Float32[Array, "E N"]:
-    """Of what the robots did, by the policy; meaningless where they had nothing to choose."""
+    """Log-probability of each robot's action by the policy; meaningless where a robot had nothing to choose."""
     score = proposals.score.reshape(*move.choice.shape, -1)
     return jnp.take_along_axis(score, jnp.maximum(move.choice, 0)[..., None], axis=-1)[..., 0]
 

@@ -30,7 +30,7 @@ class CriticConfig(Protocol):
 
 
 class ValueHead(eqx.Module):
-    """From context and action to a value."""
+    """Maps a context and an action to a value."""
 
     hidden: Linear
     value: Linear
@@ -45,7 +45,7 @@ class ValueHead(eqx.Module):
 
 
 class Trunk(eqx.Module):
-    """What every head reads: the context and the action, side by side."""
+    """The input of every head: the context and the action, concatenated."""
 
     graph: GraphEncoder
     context: Context
@@ -59,7 +59,7 @@ class Trunk(eqx.Module):
         columns: tuple[int, ...] = PAPER_COLUMNS,
         gated: bool = True,
     ):
-        """`columns` of a robot's own features are read, and all that a critic is told beside them."""
+        """The graph encoder reads `columns` of a robot's own features, and all features that only critics have."""
         key_graph, _, key_action = keys
         more = PRIVILEGED_FEATURES + context.node_features
         told = range(len(PAPER_COLUMNS), len(PAPER_COLUMNS) + more)
@@ -68,14 +68,14 @@ class Trunk(eqx.Module):
         self.action = ActionEncoder(key_action, sizes)
 
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute) -> Float32[Array, "*n K H D2"]:
-        """Of one robot or many."""
+        """Context and action for each action, of one robot or many."""
         pair = self.pair
         for _ in nodes.mask.shape[:-1]:
             pair = jax.vmap(pair)
         return pair(nodes, self.graph(self.context.read(nodes, situation), compute), situation)
 
     def pair(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float32[Array, "K H D2"]:
-        """Of one robot whose graph is encoded."""
+        """Context and action for each action of one robot, from the embeddings z of its nodes."""
         rho = self.action(nodes, z, situation)
         zeta = jnp.broadcast_to(self.context(nodes, z, situation), rho.shape)
         return jnp.concatenate([zeta, rho], axis=-1).astype(jnp.float32)
@@ -91,7 +91,7 @@ class Critic(eqx.Module):
         """Values of all actions of one robot or many; `post`: whether the team has succeeded."""
 
     def enter_post(self: AnyCritic) -> AnyCritic:
-        """The critic when the first samples from after the team's success arrive."""
+        """The critic to use once the first samples from after the team's success arrive."""
         return self
 
 
@@ -144,7 +144,7 @@ class GraphCriticConfig(GraphSizes):
     dual_head: bool = True
     """False (`no-dual-head`): one head for both phases."""
     identity: bool = False
-    """For a study: as the actor is told its number."""
+    """For experiments: also read the robot's number, as the actor does."""
 
     def build(self, key: Key) -> PhaseCritic | PlainCritic:
         keys = jax.random.split(key, 5)
@@ -156,6 +156,6 @@ class GraphCriticConfig(GraphSizes):
 
 
 def stacked_critics(config: CriticConfig, key: Key, count: int) -> Critic:
-    """So many critics with fresh weights as one, with an axis for their number."""
+    """`count` critics with fresh weights, stacked along a leading axis."""
     made: Critic = eqx.filter_vmap(config.build)(jax.random.split(key)[:count])
     return made

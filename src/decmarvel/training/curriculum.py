@@ -15,14 +15,14 @@ class CurriculumSettings:
     """The paper's values."""
 
     largest_m: float = 1024.0
-    """Where the target starts (B_start)."""
+    """First value of the target (B_start)."""
     smallest_m: float = 640.0
-    """Where it ends, should every mission succeed (B_end)."""
+    """Last value of the target if every mission succeeds (B_end)."""
     rate: float = 0.002
     window: int = 8
-    """Episodes whose success is averaged before the moving average."""
+    """Number of episodes whose success is averaged before the moving average."""
     warm_up: int = 1500
-    """Episodes before success counts."""
+    """Number of episodes before success counts."""
     uniform_share: float = 0.6
     around_m: float = 128.0
     """Budgets that are not uniform lie within this of the target."""
@@ -31,7 +31,7 @@ class CurriculumSettings:
 
 
 class Curriculum(eqx.Module):
-    """What the budgets depend on."""
+    """The state that the budgets depend on."""
 
     success: Float32[Array, ""]
     """The moving average of strict success."""
@@ -47,7 +47,7 @@ class Curriculum(eqx.Module):
 def learn(
     settings: CurriculumSettings, state: Curriculum, success: Bool[Array, "n"], finished: Bool[Array, "n"]
 ) -> Curriculum:
-    """Take in the episodes that have finished, one after the other by their place in the batch."""
+    """Update the state with the episodes that have finished, one after the other by their place in the batch."""
 
     def one(state: Curriculum, episode: tuple[Array, Array]) -> tuple[Curriculum, None]:
         success, finished = episode
@@ -63,7 +63,7 @@ def learn(
 
 
 def target_m(settings: CurriculumSettings, state: Curriculum) -> Float32[Array, ""]:
-    """Eq. 16."""
+    """Eq. 16: the target of the budgets in metres."""
     return settings.smallest_m + (settings.largest_m - settings.smallest_m) * (1 - state.success)
 
 

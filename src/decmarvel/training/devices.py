@@ -1,6 +1,6 @@
 """Several devices learn as one: each flies and remembers missions of its own, and all take the same step.
 
-With `axis` None there is one device and nothing to agree on.
+With `axis` None there is one device, and these functions change nothing.
 """
 
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""How good a policy is: greedy missions on held-out buildings."""
+"""Evaluation of a policy: greedy missions on held-out buildings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from decmarvel.worlds.place import place_all
 from decmarvel.worlds.world import World
 
 FIRST_MAP = 10_000
-"""Far from the first held-out buildings, which benchmarks use."""
+"""Index of the first map: far from the first held-out buildings, which benchmarks use."""
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What a policy is put to while it learns."""
+    """The missions that evaluate a policy while it learns."""
 
     maps: int = 64
     robots: tuple[int, ...] = (4,)
@@ -41,7 +41,7 @@ class EvaluationSettings:
 
 
 def heldout_worlds(config: Config, count: int) -> World:
-    """Held-out buildings that choose the weights; none of those that benchmarks use."""
+    """Held-out buildings to choose the best weights by; benchmarks use others."""
     return place_all(
         [generate("indoor", "heldout", FIRST_MAP + index, config.cell_m) for index in range(count)], config
     )
@@ -53,7 +53,7 @@ GreedyMissions: TypeAlias = Callable[[Actor, World], Outcome]
 def compile_missions(
     config: Config, settings: EvaluationSettings, compute: Compute, actor: Actor, worlds: World
 ) -> GreedyMissions:
-    """The missions of an evaluation, ready to fly. The arrays may be gone already; their shapes and places count."""
+    """The missions of an evaluation, compiled. It reads only shapes and devices of the arrays, even of deleted ones."""
     actor, worlds = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), (actor, worlds)
     )
@@ -79,7 +79,7 @@ def fly_greedily(
 
 
 def evaluate(settings: EvaluationSettings, flown: Outcome) -> tuple[tuple[Evaluation, ...], dict[str, float]]:
-    """For a card, and the figures to follow: penalised metres are what a better policy has less of."""
+    """Evaluations for a card, and figures for the log. A better policy has fewer penalised metres."""
     cards, figures = [], {}
     flown = jax.device_get(flown)
     for number, (robots, budget_m) in enumerate(settings.teams):

@@ -1,4 +1,4 @@
-"""The training loop: fly, remember, learn, without leaving the device."""
+"""The training loop: fly missions, store transitions, update networks; all on the device."""
 
 from dataclasses import replace
 from functools import partial
@@ -28,14 +28,14 @@ from decmarvel.training.state import Training, device_specs, with_own
 
 
 class Round(eqx.Module):
-    """What one round did, for the log."""
+    """Results of one round, for the log."""
 
     gathered: Gathered
     """Sums over the decisions of the round."""
     metrics: Metrics
-    """Means over its updates; zero before learning begins."""
+    """Means over the updates of the round; zero before learning begins."""
     learned: Int32[Array, ""]
-    """Updates made."""
+    """Number of updates made."""
     target_m: Float32[Array, ""]
     remembered: Int32[Array, ""]
 
@@ -65,7 +65,7 @@ def play_round(
 def play_own_round(
     config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training
 ) -> tuple[Training, Round]:
-    """The part of one device: some decisions of its missions, then some updates. No axis of devices here."""
+    """The part of one device: some decisions of its missions, then some updates. Arrays have no axis of devices."""
     training, gathered = fly(config, settings, compute, maps, training)
     memory, spread = training.memory, training.spread
     key = own_key(jax.random.fold_in(training.key, training.rounds), compute.axis)
@@ -101,7 +101,7 @@ def play_own_round(
 def fly(
     config: Config, settings: TrainSettings, compute: Compute, maps: Maps, training: Training
 ) -> tuple[Training, Gathered]:
-    """Some decisions of every mission, into the memory; then new missions in the place of those that have ended."""
+    """Store some decisions of every mission in the memory; then put new missions in the place of ended ones."""
 
     def decide(
         carry: tuple[RunningMissions, Memory[Snapshot], Spread], _: None

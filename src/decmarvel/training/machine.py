@@ -1,4 +1,4 @@
-"""How to compute on this machine."""
+"""Compute settings for this machine."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ ACTOR_BUCKETS, CRITIC_BUCKETS = (128, 192), (256,)
 def default_compute(batch: int = 1024) -> Compute:
     """Mixed precision and our kernels on an NVIDIA GPU, float32 elsewhere; small graphs in small buckets.
 
-    The larger a group the better it uses a GPU, and the more groups a batch has the fewer places are empty.
+    A larger group uses a GPU better; more groups per batch leave fewer places empty.
     """
     group = max(256, batch // 8)
     plain = Compute(actor_buckets=ACTOR_BUCKETS, critic_buckets=CRITIC_BUCKETS, group=group, critic_group=group)

@@ -1,10 +1,10 @@
-"""The memory of transitions: a ring of rows on the device, where a new step takes the place of the oldest rows.
+"""The memory of transitions: a ring of rows on the device, where a new step overwrites the oldest rows.
 
-A row is what one robot knew at one decision, what it did, and what it earned. The state that follows is the row of its
+A row has what one robot knew at one decision, its action and its reward. The state that follows is the row of its
 next decision, so nothing is stored twice. Rows of a step stand side by side in the order of missions and robots, with
 none for a robot that did not explore. A transition is complete when the next step is added; it joins the queue of its
 phase then, and leaves it when its row is overwritten. Both happen in the order of the rows, so a queue is a ring, too,
-and drawing from it uniformly is drawing a number.
+and a uniform draw from it is one random number.
 """
 
 from typing import Generic, TypeVar
@@ -28,14 +28,14 @@ class Step(eqx.Module, Generic[Row]):
     """One decision of E missions of N robots each."""
 
     state: Row
-    """As stored, (E, N, ...) each."""
+    """The stored form of each state; arrays are (E, N, ...)."""
     exploring: Bool[Array, "E N"]
     """Robots that had a decision to make. The others leave no row."""
     action: Int32[Array, "E N"]
-    """The candidate that was executed; -1 for a robot that had to hold: no transition, but a state to come to."""
+    """The executed candidate; -1 for a robot that had to hold: its row begins no transition, but may end one."""
     reward: Float32[Array, "E N"]
     done: Bool[Array, "E N"]
-    """Nothing to decide any more in the next state."""
+    """Whether the robot has nothing to decide in the next state."""
     post: Bool[Array, "E"]
     """Whether the team had reached 99% before the decision."""
     begins: Bool[Array, "E"]
@@ -48,11 +48,11 @@ class Sample(eqx.Module, Generic[Row]):
     state: Row
     action: Int32[Array, "n"]
     reward: Float32[Array, "n steps"]
-    """As earned, not scaled, by this decision and those that followed it; zero after the last that counts."""
+    """Rewards of this decision and those that followed it, not scaled; zero after the last that counts."""
     steps: Int32[Array, "n"]
-    """How many count: all, unless the robot had nothing to decide, or had to hold, or has not decided yet."""
+    """Number that count: all, unless the robot had nothing to decide, had to hold, or has not decided yet."""
     done: Bool[Array, "n"]
-    """Whether nothing is to be decided after them."""
+    """Whether the robot has nothing to decide after them."""
     post: Bool[Array, "n"]
     following: Row
     """The state of the same robot after them; meaningless where `done`."""
@@ -86,7 +86,7 @@ class Memory(eqx.Module, Generic[Row]):
 
     @property
     def complete(self) -> Int32[Array, ""]:
-        """How many transitions there are to draw from."""
+        """Number of transitions to draw from."""
         return self.count.sum().astype(jnp.int32)
 
 
@@ -117,7 +117,7 @@ def create(capacity: int, missions: int, robots: int, example: Row) -> Memory[Ro
 
 
 def bytes_per_row(memory: Memory) -> float:
-    """What one row costs, its places in the queues included."""
+    """Bytes of one row, its places in the queues included."""
     return sum(leaf.nbytes for leaf in jax.tree.leaves(memory)) / memory.capacity
 
 
@@ -151,7 +151,7 @@ def add(memory: Memory[Row], step: Step[Row]) -> Memory[Row]:
 
 
 def forget(memory: Memory[Row], number: Int32[Array, ""], most: int) -> Memory[Row]:
-    """Take the oldest rows, which are about to be overwritten, out of the queues. They are the first ones there."""
+    """Take the oldest rows, which are about to be overwritten, out of the queues. They are the first in the queues."""
     index = jnp.arange(most, dtype=jnp.int32)
     oldest = jnp.where(index < number, (memory.head + index) % memory.capacity, memory.capacity)
     queued = memory.queued.at[oldest].get(mode="fill", fill_value=False)
@@ -169,7 +169,7 @@ def forget(memory: Memory[Row], number: Int32[Array, ""], most: int) -> Memory[R
 
 
 def link(memory: Memory[Row], rows: Int32[Array, "n"], begins: Bool[Array, "E"]) -> Memory[Row]:
-    """Lead from the rows of the step before to those of this one, and queue the transitions that are complete now.
+    """Link the rows of the step before to those of this one, and queue the transitions that are complete now.
 
     A transition needs an action, and either ends there or has a next state in the same mission.
     """
@@ -197,7 +197,7 @@ def link(memory: Memory[Row], rows: Int32[Array, "n"], begins: Bool[Array, "E"])
 
 
 def draw(memory: Memory[Row], key: Key, batch: int, post_share: float = 0.5) -> Int32[Array, "n"]:
-    """Rows of complete transitions, uniformly with replacement; so many of the post phase once they fill a batch."""
+    """Rows of complete transitions, uniformly with replacement; `post_share` are post once that phase fills a batch."""
     pre, post = memory.count[PRE], memory.count[POST]
     apart = (post >= batch) & (pre > 0)
     second = jnp.arange(batch) >= batch - round(post_share * batch)
@@ -210,7 +210,7 @@ def draw(memory: Memory[Row], key: Key, batch: int, post_share: float = 0.5) -> 
 
 
 def sample(memory: Memory[Row], key: Key, batch: int, steps: int = 1, post_share: float = 0.5) -> Sample[Row]:
-    """Transitions as drawn, in the form they are stored in, of up to so many decisions. There must be one at least."""
+    """Draw transitions of up to `steps` decisions, in their stored form. The memory must have at least one."""
     rows = draw(memory, key, batch, post_share)
 
     def follow(

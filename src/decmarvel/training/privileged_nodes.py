@@ -15,11 +15,11 @@ from decmarvel.worlds.world import World
 
 PRIVILEGED_FEATURES = 5
 CROWD = 2.0
-"""Other robots at one site are counted in this unit."""
+"""Unit in which other robots at one site are counted."""
 
 
 class TrueNodes(eqx.Module):
-    """The nodes of a robot that knew everything. They belong to the world, so they are made once."""
+    """The nodes of a robot that knew everything. They depend only on the world, so they are made once."""
 
     site: Int32[Array, "*batch M 2"]
     """-1 for padding."""
@@ -32,7 +32,7 @@ def linked_sites(edge: Bool[Array, "K S S"], config: Config, start: Site) -> Boo
 
 
 def true_nodes(config: Config, world: World, bucket: int) -> tuple[TrueNodes, Int32[Array, ""]]:
-    """The nodes, and their number: more than the bucket has places for is more than a critic can be shown."""
+    """The nodes, and their number. A critic cannot read a building with more nodes than the bucket has places."""
     edge = edges(config, jnp.where(world.free, FREE, OCCUPIED).astype(jnp.uint8))
     linked = linked_sites(edge, config, world.start)
     flat, site = row_major(linked, bucket)
@@ -85,5 +85,5 @@ def offsets(config: Config, here: Site, site: Int32[Array, "M 2"]) -> Float32[Ar
 
 
 def unprivileged_nodes(own: Nodes) -> Nodes:
-    """The same without privilege (`no-top`): the robot's own nodes, five features zero."""
+    """A critic's nodes without privilege (`no-top`): the robot's own nodes, with five more features that are zero."""
     return eqx.tree_at(lambda n: n.features, own, jnp.pad(own.features, ((0, 0), (0, PRIVILEGED_FEATURES))))

@@ -22,12 +22,12 @@ class Spread(eqx.Module):
 
     @property
     def deviation(self) -> Float32[Array, ""]:
-        """1 as long as all values were equal."""
+        """The standard deviation; 1 as long as all values were equal."""
         return jnp.where(self.variance > 0, jnp.sqrt(self.variance), 1.0)
 
 
 def widen(spread: Spread, values: Float32[Array, "*n"], mask: Bool[Array, "*n"]) -> Spread:
-    """Take in the values that the mask marks."""
+    """Update the spread with the values that the mask marks."""
     number = mask.sum().astype(jnp.float32)
     some = jnp.maximum(number, 1.0)
     mean = jnp.where(mask, values, 0.0).sum() / some
@@ -42,5 +42,5 @@ def widen(spread: Spread, values: Float32[Array, "*n"], mask: Bool[Array, "*n"])
 
 
 def scaled(spread: Spread, rewards: Float32[Array, "*n"]) -> Float32[Array, "*n"]:
-    """Divided by the standard deviation, without a shift: no reward stays no reward."""
+    """Rewards divided by their standard deviation, without a shift: zero stays zero."""
     return jnp.clip(rewards / spread.deviation, -LARGEST, LARGEST)

@@ -1,4 +1,4 @@
-"""What a robot's decision was worth, term by term. Looks at the merged belief: training only.
+"""The reward of a robot's decision, term by term. It reads the merged belief, so it is for training only.
 
 Each method has a reward of its own (`training.methods`); what they share is here.
 """
@@ -33,7 +33,7 @@ plain dictionary by name."""
 
 @dataclass(frozen=True)
 class Reward(ABC):
-    """What the terms of one method weigh."""
+    """The weights of one method's terms."""
 
     @abstractmethod
     def of_explorers(
@@ -46,7 +46,7 @@ class Reward(ABC):
     ) -> tuple[Terms, Int32[Array, "N"]]:
         """The terms for each robot of what was decided `before`; zero for robots that do not explore.
 
-        `low_gains` is q of Eq. 7, the number of waypoints with little to see in a row; zero at take-off, handed on from
+        `low_gains` is q of Eq. 7, the number of waypoints with little to see in a row; zero at take-off, passed on from
         decision to decision.
         """
         terms, low_gains = self.of_explorers(config, before, move, after, low_gains)
@@ -63,7 +63,7 @@ def total_reward(terms: Terms) -> Float32[Array, "*batch N"]:
 def frontiers_in_view(
     config: Config, patches: UInt8[Array, "V side side"], cell: Int32[Array, "2"], heading: Scalar
 ) -> Int32[Array, "V"]:
-    """Thinned frontiers that can be seen from a cell in the window around a heading, in each of some maps of the place.
+    """Thinned frontiers that can be seen from a cell in the window around a heading, in each of several maps.
 
     Patches are centred on the cell and reach two cells beyond the disc, so that its frontiers are known.
     """

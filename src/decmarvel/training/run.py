@@ -34,7 +34,7 @@ STATE, LOG = "state.safetensors", "log.jsonl"
 
 @dataclasses.dataclass(frozen=True)
 class RunSettings:
-    """How long, and how often what is kept. None of it changes what is learned."""
+    """Length of a run, and intervals of logs, evaluations and checkpoints. They do not change what is learned."""
 
     minutes: float = 10.0
     log_every_s: float = 10.0
@@ -44,7 +44,7 @@ class RunSettings:
 
 
 class TrainingLog:
-    """One JSON object a line, and TensorBoard where it is installed."""
+    """Writes one JSON object per line, and to TensorBoard where it is installed."""
 
     def __init__(self, folder: Path) -> None:
         self._file = (folder / LOG).open("a")
@@ -94,7 +94,7 @@ def figures_of(reports: list[Round], seconds: float, batch: int) -> dict[str, fl
 
 @dataclasses.dataclass
 class Account:
-    """What a run has cost and brought so far; kept with its state."""
+    """Time, decisions and best result of a run so far; saved with its state."""
 
     seconds: float = 0.0
     decisions: int = 0
@@ -103,7 +103,7 @@ class Account:
 
 
 class Every:
-    """Says when so many seconds have passed again."""
+    """Tells when an interval of `seconds` has passed."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._last = seconds, time.monotonic()
@@ -112,7 +112,7 @@ class Every:
         return time.monotonic() - self._last >= self._seconds
 
     def elapsed(self) -> float:
-        """Since the last time; begins anew."""
+        """Seconds since the interval began; it begins again."""
         now = time.monotonic()
         passed, self._last = now - self._last, now
         return passed
@@ -154,7 +154,7 @@ class TrainingRun:
         self._missions = self._compiled_beside()
 
     def _compiled_beside(self) -> Future[GreedyMissions]:
-        """The evaluation is compiled in a thread, while the first round is: each takes a minute or two on a GPU."""
+        """Compile the evaluation in a thread while the first round compiles: each takes a minute or two on a GPU."""
         pool = ThreadPoolExecutor(1)
         actor = self.training.learner.published
         missions = pool.submit(compile_missions, self.config, self.run.evaluation, self.compute, actor, self.worlds)
@@ -191,11 +191,11 @@ class TrainingRun:
 
     @property
     def seconds(self) -> float:
-        """Of the whole run."""
+        """Seconds that the whole run has taken."""
         return self.account.seconds + self.elapsed
 
     def play(self) -> Round:
-        """One round. A loss that is no number ends the run, with the last good state on disk."""
+        """One round. A loss that is not finite ends the run; the last good state stays on disk."""
         self.training, report = play_round(self.config, self.settings, self.compute, self.maps, self.training)
         found: Round = jax.device_get(report)
         self.account.decisions += int(found.gathered.decisions)
@@ -206,12 +206,12 @@ class TrainingRun:
         return found
 
     def note(self, reports: list[Round], seconds: float) -> None:
-        """Write down some rounds."""
+        """Write some rounds to the log."""
         self.latest.update(figures_of(reports, seconds, self.settings.algorithm.batch))
         self.log.write(self.account.decisions, self.latest | {"seconds": self.seconds})
 
     def judge(self) -> None:
-        """Evaluate the policy as it is, and keep its weights: the last, and the best if they are."""
+        """Evaluate the current policy, and save its weights as the last ones, and as the best ones if they are."""
         learner = self.training.learner
         cards, figures = evaluate(self.run.evaluation, self._missions.result()(learner.published, self.worlds))
         self.latest.update(figures)
@@ -239,7 +239,7 @@ class TrainingRun:
 
 
 def run_rounds(run: TrainingRun, tell: Callable[[float, dict[str, float]], None]) -> dict[str, float]:
-    """Play rounds until the time is up. `tell` hears how far the run is and its latest figures."""
+    """Play rounds until the time is up. `tell` gets the seconds so far and the latest figures."""
     settings = run.run
     logging, judging, keeping = (
         Every(each) for each in (settings.log_every_s, settings.evaluate_every_s, settings.save_every_s)

@@ -1,4 +1,4 @@
-"""A batch of graphs in groups of like size, each with just enough places: most graphs of a mission are small."""
+"""A batch of graphs in groups of similar size, each with just enough places: most graphs of a mission are small."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,10 +19,10 @@ def in_groups(
     nodes: tuple[Nodes, ...],
     *rest: Any,
 ) -> tuple[Sums, Rows]:
-    """`function(nodes, *rest)` of a batch: the first result is averaged over the groups, the second has a row a sample.
+    """`function(nodes, *rest)` of a batch: the first result is averaged over groups, the second has a row per sample.
 
     Everything has the batch as its first axis. The groups are equally large, so an average over them is one over the
-    batch. Nothing but the time depends on them. A batch that is no multiple of a group is computed at once.
+    batch. They change nothing but the time. A batch that is no multiple of a group is computed at once.
     """
     places = nodes[0].mask.shape[-1]
     count = jnp.stack([each.mask.sum(axis=-1) for each in nodes]).max(axis=0)

@@ -1,4 +1,4 @@
-"""Which frontiers of a robot's own map are none any more, as the team knows and the robot does not. Training only."""
+"""Which frontiers of a robot's own map the team has already resolved; the robot does not know. Training only."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from decmarvel.simulation.team_map import merge
 
 
 def stale_labels(config: Config, views: LocalView) -> Bool[Array, "N S S"]:
-    """Whether somebody has looked behind the nearest frontier that is left to look at from a node, robot by robot."""
+    """For each robot and node, whether the team has resolved the nearest frontier still to see from the node."""
     news = frontiers(merge(views.belief))
 
     def one(view: LocalView) -> Bool[Array, "S S"]:

@@ -27,15 +27,15 @@ from decmarvel.training.settings import TrainSettings
 
 
 class Training(eqx.Module):
-    """The whole state of a run. Saved and loaded, it goes on as if nothing had happened."""
+    """The whole state of a run. A run that saves and loads it goes on with the same results."""
 
     air: RunningMissions
-    """Of each device, as is the memory: an axis of D before all others."""
+    """Missions of each device. Like the memory, they have a leading axis of D devices."""
     memory: Memory[Snapshot]
     spread: Spread
     curriculum: Curriculum
     learner: Any
-    """Of the settings' algorithm."""
+    """The learner of the algorithm in the settings."""
     key: Key
     rounds: Int32[Array, ""]
 
@@ -45,7 +45,7 @@ class Training(eqx.Module):
 
 
 def prepare(config: Config, settings: TrainSettings, maps: Maps, key: Key, devices: int = 1) -> Training:
-    """A run before its first round, on so many devices."""
+    """The state of a run before its first round, on `devices` devices."""
     shared = {"missions": settings.collect.missions, "batch": settings.algorithm.batch, "capacity": settings.capacity}
     for name, number in shared.items():
         if number % devices:
@@ -79,7 +79,7 @@ def new_learner(settings: TrainSettings, key: Key) -> Any:
 
 
 def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
-    """What one row of the memory looks like."""
+    """One row of the memory with zeros, to give its shapes."""
 
     def first(maps: Maps) -> Snapshot:
         world, truth = jax.tree.map(lambda leaf: leaf[0], (maps.world, maps.truth))
@@ -104,7 +104,7 @@ def device_specs(training: Training) -> Any:
 
 
 def put_in_place(maps: Maps, training: Training) -> tuple[Maps, Training]:
-    """Maps and run where `play_round` leaves them, so that it is compiled once."""
+    """Put maps and run on the devices where `play_round` leaves them, so that it compiles once."""
     where = mesh(training.devices)
     shardings = jax.tree.map(lambda spec: NamedSharding(where, spec), device_specs(training))
     return jax.device_put(maps, NamedSharding(where, PartitionSpec())), jax.device_put(training, shardings)

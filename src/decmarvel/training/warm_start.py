@@ -26,7 +26,7 @@ from decmarvel.training.settings import TrainSettings
 
 
 def save_networks(path: Path, settings: TrainSettings, learner: Learner, card: Card) -> None:
-    """The actor, and the critics beside it."""
+    """Save the actor, and the critics beside it."""
     save_weights(path, learner.published, card)
     of_critic = dataclasses.replace(card, kind="critic", network=settings.critic)
     for number, place in enumerate(critic_paths(path, settings.algorithm.critics)):

@@ -21,8 +21,8 @@ _FAILURES_TO_STOP = 70
 _NEWEST_ROOM_PROBABILITY = 0.3
 """Adding a room beside the newest one makes chains; adding it beside any room makes branches."""
 _LOOP_CLASSES = (((2, 2), 0.20), ((3, 4), 0.19), ((5, 8), 0.20), ((9, _BLOCKS**2), 0.41))
-"""Ranges of the number of rooms on the loop, and how often each is asked for. Long loops are often impossible, so
-in the end about a quarter of the loops is in each range, a little more in the first."""
+"""Ranges of the number of rooms on the loop, and the probability that each is wanted. Long loops are often impossible,
+so in the end about a quarter of the loops is in each range, a little more in the first."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class IndoorStyle:
     side_probabilities: tuple[float, float, float] = (0.30, 0.33, 0.37)
     """Probabilities of room sides of 2, 3 and 4 blocks."""
     small_side_probabilities: tuple[float, float, float] = (0.40, 0.54, 0.06)
-    """The same on maps with small rooms."""
+    """Probabilities of room sides of 2, 3 and 4 blocks on maps with small rooms."""
     small_rooms_share: float = 0.0
     """Share of maps with small rooms."""
     rotate: bool = False
@@ -85,7 +85,7 @@ class _Plan:
         return room.row + room.height // 2, room.column + room.width // 2
 
     def _build_start_room(self) -> None:
-        """Sides of 3 or 4 blocks, its lower corner at block (11, 11) or one or two blocks before it."""
+        """Add a room with sides of 3 or 4 blocks and its lower corner at block (11, 11) or one or two blocks before."""
         height, width = self.rng.integers(3, 5, size=2).tolist()
         row = 11 - int(self.rng.choice(3, p=(0.94, 0.05, 0.01)))
         column = 11 - int(self.rng.choice(3, p=(0.86, 0.12, 0.02)))
@@ -100,7 +100,7 @@ class _Plan:
         self._fits_cache.clear()
 
     def grow(self) -> None:
-        """Add rooms until so many attempts in a row fail that the building counts as full."""
+        """Add rooms until `_FAILURES_TO_STOP` attempts in a row have failed: then the building counts as full."""
         failures = 0
         while failures < _FAILURES_TO_STOP:
             newest, any_room, side_1, side_2, choice = self.rng.random(5)
@@ -141,7 +141,7 @@ class _Plan:
         return True
 
     def _fits(self, height: int, width: int) -> Bool[np.ndarray, "rows columns"]:
-        """Whether a room with its lower corner at [row, column] keeps a solid ring, corners included, on the map."""
+        """Whether a room with its lower corner at [row, column] fits with a solid ring around it, corners included."""
         if (height, width) not in self._fits_cache:
             outer_height, outer_width = height + 2 * _WALL, width + 2 * _WALL
             sums = np.zeros((_BLOCKS + 1, _BLOCKS + 1), np.int16)
@@ -158,7 +158,7 @@ class _Plan:
         return self._fits_cache[height, width]
 
     def close_loop(self) -> bool:
-        """Open one more door, between two rooms that share a wall, so that the loop has a length of a drawn class."""
+        """Open one more door between two rooms that share a wall; the loop's length is in a randomly drawn class."""
         doors, loop_rooms = self._possible_doors()
         if not doors:
             return False

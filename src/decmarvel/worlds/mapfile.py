@@ -50,7 +50,7 @@ def load(
     resolution_m: float | None = None,
     start_m: tuple[float, float] | None = None,
 ) -> Building:
-    """Read a map, resample it to cells of `cell_m` with all walls kept, and make wall of what the start cannot reach.
+    """Read a map, resample it to cells of `cell_m` with all walls kept, and turn unreachable cells into wall.
 
     `resolution_m` (metres a pixel) takes the place of the file's own; a plain picture without one has 0.2 m, an array
     0.4 m. `start_m`, (x, y) in the map frame, takes the place of the file's start; without either, robots start where

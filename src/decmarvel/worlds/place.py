@@ -12,7 +12,7 @@ from decmarvel.worlds.building import Building, MapError
 from decmarvel.worlds.world import World
 
 _BUCKETS = (8, 12, 16, 24, 32, 48, 64, 80, 104, 128, 160, 208, 256, 320, 416)
-"""Sites a side. Maps of similar size share a bucket, and with it a compilation."""
+"""Sites a side. Maps of similar size share a bucket, and so one compiled program."""
 
 
 @dataclass(frozen=True)

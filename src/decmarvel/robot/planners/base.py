@@ -1,4 +1,4 @@
-"""The one interface of everything that decides: the learned actor, the classical planners, and yours."""
+"""The interface of all planners: the learned ones, the classical ones, and your own."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ Memory = Any
 
 
 class Planner(eqx.Module):
-    """Reads one robot's own view, scores its candidates. Pure, so that it can be jitted and mapped over robots."""
+    """Reads one robot's own view and scores its candidates. Pure, so that it can be jitted and mapped over robots."""
 
     communicates: ClassVar[bool] = False
     """Whether the planner needs a radio: its robots share one map. Marked wherever its results are shown."""

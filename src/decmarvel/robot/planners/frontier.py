@@ -1,4 +1,4 @@
-"""Frontier planners: go to the cheapest frontier (Yamauchi 1998), optionally drawn towards a sector of one's own."""
+"""Frontier planners: go to the cheapest frontier (Yamauchi 1998), with or without a sector of the robot's own."""
 
 import math
 
@@ -17,17 +17,18 @@ SECTOR_OFFSET_RAD = 0.3
 
 
 class FrontierPlanner(Planner):
-    """Nearest frontier, or with `sector_m` > 0 sector frontier.
+    """Nearest frontier; with `sector_m` > 0, sector frontier.
 
-    The cost of a frontier cell is the path over the graph to a node that sees it within 9 m and the straight rest, plus
-    `sector_m * (1 - cos(bearing from base - (2 pi i / N + 0.3)))`. The goal is a node that sees the cell; it is kept
-    until it is reached or the frontier is gone. Yamauchi's robot drives up to the frontier, looks along its motion, and
-    at the frontier on arrival. A far-sighted robot weighs the travel to a viewpoint against half its distance from the
-    frontier, and looks at the frontier as soon as it is in range; this is stronger, so sector frontier does it.
+    The cost of a frontier cell is the path over the graph to a node that sees it within 9 m, the straight line from
+    there, and `sector_m * (1 - cos(bearing from base - (2 pi i / N + 0.3)))`. The goal is a node that sees the cell; it
+    is kept until it is reached or the frontier is gone. Yamauchi's robot drives up to the frontier, looks along its
+    motion, and at the frontier on arrival. A far-sighted robot adds the travel to a viewpoint and half its distance
+    from the frontier, and looks at the frontier as soon as it is in range; this is stronger, so sector frontier uses
+    it.
 
-    A frontier that a node has already looked at in vain (its direction was sensed there) no longer counts for the node:
-    this is the blacklist that prevents two-node cycles. Where the original is silent the stronger choice was taken:
-    only goals that leave a way home count, so a robot whose favourite is out of budget takes another one.
+    A frontier that was looked at from a node in vain (its direction was sensed there) no longer counts for the node:
+    this is the blacklist that prevents two-node cycles. Where the original says nothing, the stronger choice was taken:
+    only goals that leave a way home count, so a robot takes another goal if the cheapest is beyond its budget.
     """
 
     sector_m: float = eqx.field(static=True, default=0.0)
@@ -51,7 +52,7 @@ class FrontierPlanner(Planner):
 def sector_cost_mm(
     config: Config, view: LocalView, cell: Int32[Array, "S S B 2"], sector_m: float
 ) -> Int32[Array, "S S B"]:
-    """What frontier cells cost more that do not lie in the robot's own direction from its base."""
+    """Extra cost of frontier cells that do not lie in the robot's own direction from its base."""
     own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
     offset = (cell - config.lattice.cell(view.base)[None, None, None]).astype(jnp.float32)
     length = jnp.maximum(jnp.sqrt((offset**2).sum(axis=-1)), 1e-6)
@@ -66,7 +67,7 @@ def frontier_costs_mm(
     within_budget: Bool[Array, "S S"],
     extra_mm: Int32[Array, "S S B"],
 ) -> Int32[Array, "S S B"]:
-    """The way to a node, the rest to the frontier that it sees nearest in each direction, and extra cost."""
+    """Cost of each node's nearest frontier in each direction: the way to the node, the rest, and the extra cost."""
     distance_mm = nearest_frontiers(config, view.graph.sight)[0]
     cost_mm = here_mm[..., None] + distance_mm + extra_mm
     return jnp.where(within_budget[..., None] & (distance_mm < FAR_MM) & ~view.sensed, cost_mm, FAR_MM)
@@ -81,7 +82,7 @@ def cheapest_frontier(
     cost_mm: Int32[Array, "S S B"],
     far_sighted: bool,
 ) -> Goal:
-    """The cheapest frontier, of those that each node sees nearest in each direction, and from where to look at it."""
+    """The cheapest of the frontiers that are nearest to a node in a direction, and the node to look at it from."""
     best = jnp.unravel_index(jnp.argmin(cost_mm), cost_mm.shape)
     frontier = cell[best]
     from_there = jnp.stack([best[0], best[1]]).astype(jnp.int32)

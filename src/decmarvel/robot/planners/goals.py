@@ -1,4 +1,4 @@
-"""A frontier to look at and the node to do it from: how every planner that has such goals picks and pursues them."""
+"""Goals, each a frontier and a node to look at it from: how planners choose and pursue them."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from decmarvel.robot.planners.base import by_slot
 from decmarvel.robot.sight import frontiers, grouped
 
 PER_MM = 32
-"""Parts of a millimetre: enough to write the number of a slot behind a length."""
+"""Parts of a millimetre in `first_slots`: enough to store the number of a slot below the millimetres."""
 GROUP_REACH = 3
 """Whether a cell is a grouped frontier depends on the cells up to this far away."""
 
@@ -32,7 +32,7 @@ class Goal(eqx.Module):
         return Goal(jnp.zeros(2, jnp.int32), jnp.full(2, -1, jnp.int32))
 
     def otherwise(self, keep: Bool[Array, ""], other: "Goal") -> "Goal":
-        """This goal, or where `keep` is false another."""
+        """This goal if `keep` is true, else the other one."""
         return Goal(jnp.where(keep, self.site, other.site), jnp.where(keep, self.cell, other.cell))
 
 
@@ -43,7 +43,7 @@ def distances_from_here(config: Config, view: LocalView) -> Int32[Array, "S S"]:
 def seen_from(
     config: Config, view: LocalView, cell: Int32[Array, "2"]
 ) -> tuple[Bool[Array, "S S"], Int32[Array, "S S"]]:
-    """The sites that see a cell and have not looked that way before; and how far away they are, in millimetres."""
+    """The sites from which a cell is in sight and was not looked at before, and their distances in millimetres."""
     around, sites = disc(config.utility_radius_cells), view.visits.shape[0]
     reach = around.reach
     patch = cut(view.belief == FREE, jnp.maximum(cell, reach), reach)
@@ -71,9 +71,9 @@ def viewpoint(
     otherwise: Site,
     far_sighted: bool,
 ) -> Site:
-    """The best node that sees a frontier cell and has not looked at it before; not the current node.
+    """The best node from which a frontier cell is in sight and was not looked at before; not the current node.
 
-    Plainly the node closest to the frontier; a far-sighted robot weighs the travel against half that distance.
+    A plain robot takes the node closest to the frontier. A far-sighted robot adds the travel and half that distance.
     """
     sites = view.visits.shape[0]
     sees, length_mm = seen_from(config, view, frontier)
@@ -95,10 +95,10 @@ def frontier_there(view: LocalView, cell: Int32[Array, "2"]) -> Bool[Array, ""]:
 
 
 def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> Proposal:
-    """The first hop of the shortest way to a goal, looking along the motion or, where it is time, at the frontier.
+    """The first hop of the shortest way to a goal, looking along the motion or at the frontier.
 
-    Plainly that is on the last hop; a far-sighted robot does it as soon as the frontier is in range. Of equally long
-    ways the one with the nearer next stop is taken: the robot thinks again sooner.
+    A plain robot looks at the frontier on the last hop, a far-sighted robot as soon as the frontier is in range. Of
+    equally long ways it takes the one with the nearer next stop, to decide again sooner.
     """
     to_goal_mm = shortest_paths(config, view.graph.edge, from_sites(site_mask(view.visits.shape[0], goal.site)))
     costs = hop_costs(config, view.graph.edge, to_goal_mm, view.site) + jnp.asarray(config.lattice.nearer_stop_first_mm)
@@ -108,7 +108,7 @@ def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> P
 
 
 def first_slots(config: Config, view: LocalView) -> Int32[Array, "S S"]:
-    """The slot of the first hop of `towards`, for goals at all sites at once: it travels along with the distances."""
+    """The slot of the first hop of `towards`, for goals at all sites at once: the distances carry its number."""
     lengths_mm = config.lattice.slot_lengths_mm + config.lattice.nearer_stop_first_mm
     admitted = view.candidates.mask & view.graph.edge[:, view.site[0], view.site[1]]
     first = jnp.where(admitted, jnp.asarray(PER_MM * lengths_mm + np.arange(SLOTS)).astype(jnp.int32), FAR_MM)
@@ -118,7 +118,7 @@ def first_slots(config: Config, view: LocalView) -> Int32[Array, "S S"]:
 
 
 def gazes(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> Int32[Array, "K"]:
-    """Where a robot on its way to a goal looks from each slot, in degrees."""
+    """Heading in degrees, at each slot, of a robot on its way to a goal."""
     reach = disc(config.utility_radius_cells).reach
     along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
     there = view.site[None] + jnp.asarray(SLOT_OFFSETS)

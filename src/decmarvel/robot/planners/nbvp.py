@@ -1,4 +1,4 @@
-"""Next-best-view planning: a random tree whose branches are worth what could be seen from them (Bircher 2016)."""
+"""Next-best-view planning: the best branch of a random tree, by the unknown cells in view (Bircher 2016)."""
 
 from typing import NamedTuple
 
@@ -19,22 +19,22 @@ from decmarvel.robot.sight import count_bits, cut_window, in_sight, layout, past
 
 DISCOUNT_PER_M = 0.25
 SMALLEST_GAIN = 10
-"""Unknown cells; a view that promises fewer is worth nothing."""
+"""Number of unknown cells; a view with fewer is worth nothing."""
 ENOUGH_VERTICES, MOST_VERTICES = 50, 200
 BRANCH = 24
-"""Vertices of the last best branch that are remembered."""
+"""Number of vertices of the last best branch that are remembered."""
 
 
 class Plan(eqx.Module):
-    """What a robot keeps between decisions: the worth of every site as known so far, and the rest of its branch."""
+    """What a robot keeps between decisions: the gain of every site as known so far, and the rest of its branch."""
 
     gain: Int32[Array, "*batch S S"]
     """Unknown cells in the best view from each site."""
     heading_bin: Int32[Array, "*batch S S"]
     branch: Int32[Array, "*batch V 2"]
-    """Sites still to come, (-1, -1) after the last."""
+    """Sites that come next, (-1, -1) after the last."""
     site: Int32[Array, "*batch 2"]
-    """Where the last decision was taken, (-1, -1) before the first."""
+    """The robot's site at the last decision, (-1, -1) before the first."""
 
 
 class Tree(NamedTuple):
@@ -44,7 +44,7 @@ class Tree(NamedTuple):
     length_mm: Int32[Array, "S S"]
     worth: Float32[Array, "S S"]
     parent: Int32[Array, "S S"]
-    """Flat index of the parent site; the root is its own."""
+    """Flat index of the parent site; the root is its own parent."""
     size: Scalar
 
 
@@ -58,7 +58,7 @@ class NextBestViewPlanner(Planner):
     both make it stronger. If the tree finds nothing, the robot heads for the nearest node with a gain.
 
     A view that was taken at a node is not worth taking there again (its direction was sensed): without this the robot
-    comes back for ever to cells it cannot see. Teammates do not enter.
+    comes back for ever to cells it cannot see. Teammates do not matter.
     """
 
     def start(self, config: Config, sites: int) -> Plan:
@@ -95,7 +95,7 @@ class NextBestViewPlanner(Planner):
 
 
 def refresh(config: Config, view: LocalView, memory: Plan) -> tuple[Int32[Array, "S S"], Int32[Array, "S S"]]:
-    """The gains and best headings of all sites: those that the last decision can have changed are worked out again."""
+    """The gains and best headings of all sites; those that the last decision may have changed are computed again."""
     sites = view.visits.shape[0]
     before = jnp.where(memory.site >= 0, memory.site, view.site)
     gain, heading_bin, first = gain_window(config, view.belief, sites, (before + view.site) // 2)
@@ -123,7 +123,7 @@ def worth_of(promise: Float32[Array, ""], length_mm: Scalar) -> Float32[Array, "
 def attach(
     tree: Tree, promise: Float32[Array, "S S"], parent: Site, child: Site, hop_mm: Scalar, go: Bool[Array, ""]
 ) -> Tree:
-    """The tree with one more vertex, where `go` says so."""
+    """The tree with one more vertex if `go` is true."""
     at = (child[0], child[1])
     length = tree.length_mm[parent[0], parent[1]] + hop_mm
     worth = tree.worth[parent[0], parent[1]] + worth_of(promise[at], length)
@@ -157,7 +157,7 @@ def replant(
     promise: Float32[Array, "S S"],
     branch: Int32[Array, "V 2"],
 ) -> Tree:
-    """A tree of the current site and what is left of the last best branch, as far as it still holds."""
+    """A tree of the current site and the rest of the last best branch, as far as its edges and nodes still exist."""
     sites = promise.shape[0]
     root = site_mask(sites, view.site)
     flat = (view.site[0] * sites + view.site[1]).astype(jnp.int32)
@@ -213,7 +213,7 @@ def grow(
 
 
 def best_branch(tree: Tree, root: Site) -> Int32[Array, "V 2"]:
-    """The sites from the root (left out) to the vertex of most worth; the first ones, where there are too many."""
+    """The sites from the root (left out) to the vertex of highest worth; the first BRANCH if there are more."""
     sites = tree.worth.shape[0]
     flat_root = root[0] * sites + root[1]
     parent = tree.parent.reshape(-1)

@@ -1,7 +1,7 @@
-"""What a camera would show on the way to a waypoint, as far as its robot can guess: a reason to look here or there.
+"""The unknown cells that a camera would see on the way to a waypoint, as the robot estimates: to choose a heading.
 
-A robot turns while it moves, up to 35 degrees a metre, and sees all the way. So where it looks in the end decides what
-the camera sweeps over in between.
+A robot turns while it moves, up to 35 degrees a metre, and sees all the way. So its heading at the end decides which
+cells the camera sees in between.
 """
 
 import jax
@@ -15,11 +15,11 @@ from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN, LocalView, Scalar
 from decmarvel.core.windows import cut
 
 DEPTH = 5
-"""So many cells beyond what it knows to be free a robot takes for free, if it does not know better: 2 m."""
+"""Unknown cells at most this many cells beyond known-free ones are assumed to be free: 2 m."""
 
 
 def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Array, "n H"]:
-    """Cells that are unknown and would be seen on the way through some slots, with each candidate heading there."""
+    """Number of unknown cells that would be seen on the way to some slots, with each candidate heading there."""
     reach = sensor_disc(config).reach
     centre = reach + 2 * config.stride
     clear, unknown = guessed(config, view, centre)
@@ -33,7 +33,7 @@ def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Ar
         turns = jax.vmap(lambda heading: limited_turn(config, view.heading, heading, length_mm))(headings)
 
         def substep(seen: UInt8[Array, "P P"], k: Scalar) -> tuple[UInt8[Array, "P P"], None]:
-            """Bit h of a cell: it has been seen, if heading h was chosen."""
+            """Set bit h of each cell that is seen if heading h is chosen."""
             poses = jax.vmap(lambda turn: substep_pose(config, view.site, target, view.heading, turn, k))(turns)
             at = poses[0][0] - origin + centre
             visible = scan(config, clear, at) & cut(unknown, at, reach)
@@ -49,7 +49,7 @@ def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Ar
 
 
 def guessed(config: Config, view: LocalView, reach: int) -> tuple[Bool[Array, "P P"], Bool[Array, "P P"]]:
-    """The surroundings of a robot: cells taken for free, and those among them that are unknown."""
+    """The surroundings of a robot: cells assumed to be free, and those among them that are unknown."""
     beyond = 2 * config.stride + DEPTH
     around = jnp.pad(view.belief, beyond, constant_values=OCCUPIED)
     patch = cut(around, config.lattice.cell(view.site) + beyond, reach + DEPTH)

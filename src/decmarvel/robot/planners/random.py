@@ -1,4 +1,4 @@
-"""A planner that chooses blindly: the floor of every comparison, and the hunter of guard violations."""
+"""A planner that chooses at random: the lower bound of comparisons, and a test of the budget guard."""
 
 import jax
 import jax.numpy as jnp

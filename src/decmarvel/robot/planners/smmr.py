@@ -15,20 +15,20 @@ from decmarvel.robot.planners.goals import Goal, distances_from_here, seen_from,
 from decmarvel.robot.sight import frontiers, grouped
 
 TARGETS = 512
-"""Frontier cells considered, row by row; more than occur on maps of 100 m."""
+"""Number of frontier cells considered, row by row; more than occur on maps of 100 m."""
 CLUSTERS = 32
-"""The largest ones; more than usually occur."""
+"""Number of clusters considered, the largest ones; more than usually occur."""
 CLUSTER_REACH = 2
 """Cells of one cluster are linked by steps of at most this L1 length."""
 MEAN_STEPS = 16
-"""The mean of a cluster is kept in parts of a cell."""
+"""Parts of a cell in which the mean of a cluster is kept."""
 UNIT = 10_000
 """Potentials are whole numbers of 1 / 10,000, so that they are the same on every machine."""
 REPULSION_RANGE_MM = 10_000
 ORIGINAL_CELL_MM = 50
 FLOW = 5
 MOST_FLOW = 20_000
-"""Flow times visits counts up to here, so that levels fit in 32 bits."""
+"""Upper limit of flow times visits, so that levels fit in 32 bits."""
 MOST_STEPS = 400
 HIGH = 2**31 - 1
 
@@ -45,14 +45,15 @@ class PotentialPlanner(Planner):
 
     U(p) = - sum_j n_j / d_j(p) + 5 * flow * visits(p) + sum over teammates in sight of max(0, R - L1(p, teammate)),
     with n_j the cells of frontier cluster j and d_j the distance to its centre. The robot follows U downhill from node
-    to node, raising the flow where it is caught, until it stands at the viewpoint of a cluster: its goal, which it
-    pursues as every frontier planner does. It plans anew at every decision.
+    to node, raising the flow where it is stuck, until it stands at the viewpoint of a cluster: its goal, which it
+    pursues as every frontier planner does. It plans again at every decision.
 
     The original descends over cells, up to the centre. Here d_j runs over the graph to a node that sees the centre and
     straight on from there, and is one cell at the cluster's viewpoint, where the robot would leave the graph. R is 10 m
-    and counts in the original's cells of 0.05 m; n/d has no scale. Only teammates in sight repel: without a radio
-    nobody knows of more. Where the original is silent the stronger choice was taken: clusters that the budget does not
-    admit or that were looked at in vain from everywhere do not attract, and the robot is far-sighted (goal.py).
+    and counts in the original's cells of 0.05 m; n/d has no scale. Only teammates in sight repel: without a radio a
+    robot knows of no others. Where the original says nothing, the stronger choice was taken: clusters that the budget
+    does not admit or that were looked at in vain from everywhere do not attract, and the robot is far-sighted
+    (goals.py).
     """
 
     def start(self, config: Config, sites: int) -> None:
@@ -79,7 +80,7 @@ class PotentialPlanner(Planner):
         there = viewpoint >= 0
         potential = attraction(config, distance_mm, jnp.where(there, clusters.size, 0))
         end = descend(view, open_, potential + repulsion(config, view.sightings, sites), viewpoint)
-        # The cluster where the descent ended; should it have got nowhere, the nearest one.
+        # The cluster where the descent ended; the nearest one if it ended at none.
         travel_mm = jnp.where(there, here_mm.reshape(-1)[jnp.maximum(viewpoint, 0)], FAR_MM)
         chosen = jnp.argmin(jnp.where(viewpoint == end, -1, travel_mm))
         site = jnp.stack([viewpoint[chosen] // sites, viewpoint[chosen] % sites])
@@ -100,7 +101,7 @@ def cluster(frontier: Bool[Array, "G G"]) -> Clusters:
         label, _ = carry
         lowest = jnp.where(linked, label[None], TARGETS).min(axis=1)
         lowest = jnp.where(there, lowest, own)
-        lowest = lowest[lowest]  # and what its own root has learned
+        lowest = lowest[lowest]  # also the lowest label that its root has found
         return lowest, (lowest != label).any()
 
     label, _ = jax.lax.while_loop(lambda carry: carry[1], spread, (own, jnp.array(True)))
@@ -129,7 +130,7 @@ def attraction(config: Config, distance_mm: Int32[Array, "C S S"], size: Int32[A
 def repulsion(config: Config, sightings: Sightings, sites: int) -> Int32[Array, "S S"]:
     """Sum over the teammates seen at the last decision of max(0, R - L1 distance), in cells of the original's size."""
     index = jnp.arange(sites, dtype=jnp.int32)
-    cell = config.lattice.cell(jnp.stack([index, index], axis=-1))  # of the diagonal: all rows, and all columns
+    cell = config.lattice.cell(jnp.stack([index, index], axis=-1))  # of the diagonal sites: all rows and columns
     seen, mate = sightings.seen[:, 0, None, None], sightings.cell[:, 0, :, None, None]
     apart = jnp.abs(cell[None, :, None, 0] - mate[:, 0]) + jnp.abs(cell[None, None, :, 1] - mate[:, 1])
     push_mm = jnp.maximum(REPULSION_RANGE_MM - round(1000 * config.cell_m) * apart, 0)
@@ -139,7 +140,7 @@ def repulsion(config: Config, sightings: Sightings, sites: int) -> Int32[Array, 
 def descend(
     view: LocalView, open_: Bool[Array, "S S"], potential: Int32[Array, "S S"], viewpoint: Int32[Array, "C"]
 ) -> Scalar:
-    """Walk downhill from the robot's node to the viewpoint of a cluster; its flat index, or where the steps ran out."""
+    """Walk downhill from the robot's node to a cluster's viewpoint; return its flat index, or that of the last node."""
     sites = view.visits.shape[0]
     stop = jnp.zeros(sites * sites + 1, bool).at[viewpoint].set(True)[:-1].reshape(sites, sites)
     slots = jnp.asarray(SLOT_OFFSETS)

@@ -1,4 +1,4 @@
-"""The contract of every learned actor: what it reads of a robot's view, and what it makes of it."""
+"""The interface of all learned actors: they read a robot's view and give log-probabilities of its actions."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class Actor(eqx.Module):
     """A policy of one robot. It reads this robot's own nodes and situation, nothing else."""
 
     name: ClassVar[str]
-    """Of the planner that flies it."""
+    """Name of the planner that uses this actor."""
     config: eqx.AbstractVar[ActorConfig]
 
     @abstractmethod
@@ -53,16 +53,16 @@ class Actor(eqx.Module):
         """Eq. 1: the log-probability of each action, of one robot or many."""
 
     def places(self, sites: int) -> int:
-        """Places for nodes with which it flies over a lattice with so many sites a side."""
+        """Number of places for nodes on a lattice with `sites` sites a side."""
         return bucket_for(sites)
 
     def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
-        """What it reads of one robot's view, the nodes in so many places."""
+        """The actor's inputs from one robot's view, with the nodes in `places` places."""
         observation = observe(config, view)
         return compact(observation, places), situation_of(observation)
 
     def has_goal(self, situation: Situation) -> Bool[Array, ""]:
-        """Whether there is anything left to do for one robot; without a goal it returns home."""
+        """Whether one robot has a goal left; without a goal it returns home."""
         return jnp.array(True)
 
     def check(self, config: Config) -> None:
@@ -81,7 +81,7 @@ def masked_log_softmax(logits: Float32[Array, "K H"], mask: Bool[Array, "K H"]) 
 
 
 def of_all(decide: Decide, situation: Situation) -> Decide:
-    """From the policy of one robot to that of all robots in a situation, however many axes they have."""
+    """Map the policy of one robot over all robots in a situation, for any number of axes."""
     for _ in range(situation.team_size.ndim):
         decide = jax.vmap(decide)
     return decide

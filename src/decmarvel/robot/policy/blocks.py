@@ -34,7 +34,7 @@ class GraphSizes:
     layers: int = 6
     feed: int = 512
     channels: int = 8
-    """Of the convolution over the angles of a frontier histogram."""
+    """Number of channels of the convolution over the angles of a frontier histogram."""
     bins: int = 36
     window: int = 13
     """Width in bins of that convolution, and of a camera's view in the action embedding."""
@@ -49,7 +49,7 @@ class GraphSizes:
 
 @dataclass(frozen=True)
 class TokenSizes(GraphSizes):
-    """The same with an encoder of sightings."""
+    """The shape of a network that also encodes sightings."""
 
     token_width: int = 64
     token_layers: int = 2
@@ -76,7 +76,7 @@ class FrontierEncoder(eqx.Module):
         self.output = Linear(key_output, sizes.channels * sizes.bins, sizes.width)
 
     def __call__(self, histogram: UInt8[Array, "*n M B"], dtype: str) -> Float[Array, "*n M D"]:
-        """The convolution is one product with a circulant matrix: far quicker than thousands of tiny convolutions."""
+        """The convolution is one product with a circulant matrix: far faster than thousands of tiny convolutions."""
         bins, (channels, window) = histogram.shape[-1], self.kernel.shape
         angle = np.arange(bins)
         index = (angle[None, :] - angle[:, None] + window // 2) % bins  # [angle out, angle in] -> tap
@@ -92,12 +92,12 @@ class GraphEncoder(eqx.Module):
 
     embed: Linear
     layers: EncoderLayer
-    """All of them, stacked."""
+    """All layers, stacked along a leading axis."""
     norm: LayerNorm
     frontier: FrontierEncoder
     join: Linear
     columns: tuple[int, ...] = eqx.field(static=True)
-    """Of the nodes' features, those that are read."""
+    """Columns of the nodes' features that are read."""
 
     def __init__(self, key: Key, sizes: GraphSizes, columns: tuple[int, ...] = PAPER_COLUMNS, gated: bool = True):
         key_embed, key_layers, key_frontier, key_join = jax.random.split(key, 4)
@@ -113,7 +113,7 @@ class GraphEncoder(eqx.Module):
     def __call__(self, nodes: Nodes, compute: Compute = PLAIN) -> Float[Array, "*n M D"]:
         """Gated graph attention (Eq. 10) joined with the frontiers' directions; zero at places without a node.
 
-        Of one graph or many: whole batches are quicker than `vmap`, whose gradients of weights are one a graph.
+        It takes one graph or many. A whole batch is faster than `vmap`, which computes weight gradients by graph.
         """
         lead, (size, _) = nodes.mask.shape[:-1], nodes.site.shape[-2:]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(lead) :]), nodes)
@@ -165,7 +165,7 @@ class TokenEncoder(eqx.Module):
 
 
 class Fusion(eqx.Module):
-    """A token and the node where the teammate was seen."""
+    """Joins a token with the node where the teammate was seen."""
 
     token: Linear
     node: Linear
@@ -178,12 +178,12 @@ class Fusion(eqx.Module):
         self.join = Linear(key_join, 2 * sizes.token_width, sizes.width)
 
     def __call__(self, tau: Float[Array, "*n T"], z: Float[Array, "*n D"]) -> Float[Array, "*n D"]:
-        """Eq. 11."""
+        """Eq. 11: a token joined with the embedding of its node."""
         return self.join(jnp.concatenate([self.token(tau), self.node(z)], axis=-1))
 
 
 class CrossAttention(eqx.Module):
-    """Actions look at the tokens; nobody seen adds zero."""
+    """Actions attend to the tokens; it adds zero if no teammate was seen."""
 
     norm: LayerNorm
     attention: Attention
@@ -215,7 +215,7 @@ class ActionEncoder(eqx.Module):
         self.window = sizes.window
 
     def __call__(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float[Array, "K H D"]:
-        """The node, from where it was sensed already, and which headings the camera would see."""
+        """Join the node's embedding, the headings sensed there before, and the bins that the camera would see."""
         place = places(nodes, candidate_sites(situation.site))
         per_slot = [rows_at(z, place), self.sensed(situation.sensed.astype(z.dtype))]
         heading = self.heading(view_window(situation.heading_bin, situation.sensed.shape[-1], self.window, z.dtype))

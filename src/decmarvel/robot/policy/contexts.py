@@ -1,4 +1,4 @@
-"""What a network knows of its robot's situation beside the graph, and what it is told of the nodes for that."""
+"""Contexts: what a network reads of its robot's situation beside the graph, and the node features that this needs."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -22,7 +22,7 @@ class Context(eqx.Module):
     """One vector for the whole situation of a robot."""
 
     node_features: ClassVar[int] = 0
-    """So many features `read` adds to those of a node."""
+    """Number of features that `read` adds to those of a node."""
 
     def read(self, nodes: Nodes, situation: Situation) -> Nodes:
         """The nodes as the graph's encoder reads them; of one robot or many."""
@@ -34,7 +34,7 @@ class Context(eqx.Module):
 
 
 class BudgetContext(Context):
-    """The paper's: where the robot is and what it can still afford."""
+    """The paper's context: the robot's own node and its budget."""
 
     budget: Linear
     join: Linear
@@ -50,7 +50,7 @@ class BudgetContext(Context):
 
 
 class IdentityContext(Context):
-    """Not in the paper: the robot is also told its number and the size of its team, and which nodes lie its way."""
+    """Not in the paper: also the robot's number, its team's size, and the bearings of nodes from its own angle."""
 
     node_features: ClassVar[int] = 2
     budget: Linear
@@ -71,7 +71,7 @@ class IdentityContext(Context):
 
 
 def context_keys(key: Key) -> tuple[Key, Key, Key]:
-    """Keys for the weights of budget, join and decoder, whichever of them a context has."""
+    """Keys for the weights of budget, join and decoder; a context uses those that it has."""
     key_budget, key_join, key_decoder = jax.random.split(key, 3)
     return key_budget, key_join, key_decoder
 

@@ -32,7 +32,7 @@ class GraphActorConfig(TokenSizes):
     """The shape of the paper's actor. The defaults are the paper's."""
 
     identity: bool = False
-    """For a study: the robot is also told its own number, the size of its team, and which nodes lie its way."""
+    """For experiments: also read the robot's number, its team's size, and the bearings of nodes from its own angle."""
     max_budget_m: float = 1024.0
 
     def build(self, key: Key) -> "GraphActor":
@@ -51,7 +51,7 @@ class Pointer(eqx.Module):
         self.key = Linear(key_key, sizes.width, sizes.width, bias=False)
 
     def logits(self, zeta: Float[Array, "D"], rho: Float[Array, "K H D"]) -> Float32[Array, "K H"]:
-        """The argument of the softmax in Eq. 12. In float32 whatever the rest is computed in."""
+        """The argument of the softmax in Eq. 12. Computed in float32, whatever the type of the rest."""
         zeta, rho = zeta.astype(jnp.float32), rho.astype(jnp.float32)
         return self.key(rho) @ self.query(zeta) / len(zeta) ** 0.5
 
@@ -95,7 +95,7 @@ class GraphActor(Actor):
     def decide(
         self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN
     ) -> Float32[Array, "K H"]:
-        """The policy of one robot whose graph is encoded."""
+        """Log-probabilities of one robot's actions, from the embeddings z of its nodes."""
         rho = self.action(nodes, z, situation)
         tokens, seen = self.fused_tokens(nodes, z, situation, compute), situation.token_mask.reshape(-1)
         looked = self.cross(rho.reshape(-1, rho.shape[-1]), tokens.reshape(len(seen), -1), seen)
@@ -105,6 +105,6 @@ class GraphActor(Actor):
     def fused_tokens(
         self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation, compute: Compute = PLAIN
     ) -> Float[Array, "N L D"]:
-        """What was seen of the teammates (Eq. 9), with the nodes where it was (Eq. 11)."""
+        """The sightings of teammates (Eq. 9), joined with the nodes where they were (Eq. 11)."""
         tau = self.tokens(situation.tokens, situation.token_mask, compute)
         return self.fusion(tau, rows_at(z, places(nodes, situation.token_site)))

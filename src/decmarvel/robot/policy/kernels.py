@@ -1,6 +1,6 @@
 """Graph attention in kernels, for GPUs: scores never leave the chip.
 
-One instance of a kernel answers for one head and a block of nodes of one graph. Nodes stand in row-major order, so the
+One instance of a kernel computes one head and a block of nodes of one graph. Nodes stand in row-major order, so the
 neighbours of a block lie in few blocks around it, and it looks at no others. `layers.Attention.among` is the plain
 version, and the oracle.
 """
@@ -17,12 +17,12 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array, Bool, Float, Int8, Int32
 
 BLOCK = 64
-"""Nodes that one instance of a kernel answers for, and that it looks at in one go."""
+"""Number of nodes that one instance of a kernel computes, and that it reads at a time."""
 MASKED = -1e30
 
 
 class Near(eqx.Module):
-    """Who may attend to whom, as the kernels read it. Symmetric."""
+    """Which node may attend to which, as the kernels read it. Symmetric."""
 
     mask: Int8[Array, "*n M M"]
     reach: Int32[Array, "*n blocks 2"]
@@ -30,7 +30,7 @@ class Near(eqx.Module):
 
 
 def near(mask: Bool[Array, "M M"]) -> Near:
-    """Of one graph. M must be a multiple of BLOCK."""
+    """The `Near` of one graph. M must be a multiple of BLOCK."""
     blocks = mask.shape[0] // BLOCK
     some = mask.reshape(blocks, BLOCK, blocks, BLOCK).any(axis=(1, 3))
     number = jnp.arange(blocks, dtype=jnp.int32)
@@ -46,7 +46,7 @@ def fits(places: int, width: int, heads: int) -> bool:
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def attend_near(packed: Float[Array, "n M C"], near: Near, width: int, heads: int) -> Float[Array, "n M D"]:
-    """What all heads find, side by side and gated. `packed`: queries, keys and values of the heads, and gates if any.
+    """Gated results of all heads, side by side. `packed`: queries, keys and values of the heads, and gates if any.
 
     There are `width` columns of each of the three. The gate of head h is column h * (width / heads / heads) after them.
     """
@@ -54,7 +54,7 @@ def attend_near(packed: Float[Array, "n M C"], near: Near, width: int, heads: in
 
 
 def _look_around(packed: Array, near: Near, width: int, heads: int) -> tuple[Array, Array]:
-    """What was found, and the logarithms of the sums that attention divided by."""
+    """The results, and the logarithms of the sums that softmax divided by."""
     count, size, columns = packed.shape
     one = _Specs(size, columns, width, heads)
     found, log = pl.pallas_call(
@@ -115,7 +115,7 @@ class _Specs:
         self.gated = columns > 3 * width
 
     def grid(self, graphs: int) -> tuple[int, int, int]:
-        """Instances of one graph run side by side, as they read the same rows."""
+        """The grid of instances. Those of one graph run side by side, as they read the same rows."""
         return self.size // BLOCK, self.heads, graphs
 
     def whom(self) -> list[pl.BlockSpec]:
@@ -136,7 +136,7 @@ class _Specs:
         return pl.BlockSpec((None, rows, None), lambda i, h, b: (b, 0 if whole else i, h))
 
     def gate(self, whole: bool = False) -> pl.BlockSpec:
-        """The gates of head h; where there are none, some other column, which nobody reads."""
+        """The gates of head h; if there are none, another column, which is not used."""
         rows, first, apart = self.size if whole else BLOCK, 3 * self.width * self.gated, self.each // self.heads
         return pl.BlockSpec((None, rows, None), lambda i, h, b: (b, 0 if whole else i, first + h * apart))
 
@@ -165,7 +165,7 @@ def _weights(score: Array, log: Array) -> Array:
 
 def _look(reach: Any, mask: Any, query: Any, key: Any, value: Any, gate: Any, found_out: Any, log_out: Any,
           *, scale: float, gated: bool) -> None:  # fmt: skip
-    """What one head finds for a block of queries: softmax in one pass, with the largest score so far."""
+    """The result of one head for a block of queries: softmax in one pass, with the largest score so far."""
     here, own = pl.program_id(0), query[...]
 
     def look(block: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -193,13 +193,13 @@ def _slopes(reach: Any, mask: Any, mask_columns: Any, query: Any, key: Any, valu
             share: Any, out: Any, *, width: int, each: int, gated: bool) -> None:  # fmt: skip
     """The gradients of one block of queries, keys, values and gates of one head.
 
-    With what was found, o, and its gate g, the output is g o. `share`, the output times its slope, is what softmax
-    takes off the gradients of its scores, and 1 - g times it the gradient of the gate.
+    With the result o and its gate g, the output is g o. `share` is the output times its gradient: softmax subtracts it
+    from the gradients of its scores, and (1 - g) * share is the gradient of the gate.
     """
     here, head, scale = pl.program_id(0), pl.program_id(1), each**-0.5
 
     def ahead(block: Any) -> Array:
-        """The slope of what a block of nodes found, before its gates."""
+        """The gradient of a block's results before the gates."""
         found = slope[_rows(block), :]
         return (found.astype(jnp.float32) * _open(gate[_rows(block)])[:, None]).astype(found.dtype) if gated else found
 
@@ -213,7 +213,7 @@ def _slopes(reach: Any, mask: Any, mask_columns: Any, query: Any, key: Any, valu
         return found + _dot((weight * apart).astype(theirs.dtype), theirs)
 
     def of_key(block: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Who attends to this block is whom it attends to."""
+        """The mask is symmetric: the nodes that attend to this block are those that it attends to."""
         key_slope, value_slope = carry
         asking, theirs = query[_rows(block), :], ahead(block)
         weight = _weights(_scores(asking, own_key, mask_columns[_rows(block), :], scale), log[_rows(block)])

@@ -16,14 +16,14 @@ from decmarvel.core.types import Key
 from decmarvel.robot.policy.kernels import Near, attend_near
 
 EPSILON = 1e-5
-"""Of a normalisation."""
+"""Added to the variance in a normalisation, against a division by zero."""
 ROWS_AT_ONCE = 2048
-"""Rows whose share in a weight's gradient is summed in one go."""
+"""Number of rows that one part of a weight's gradient sums over."""
 
 
 @jax.custom_vjp
 def product(x: Float[Array, "*n into"], weight: Float32[Array, "out into"]) -> Float[Array, "*n out"]:
-    """Many rows times W^T. The gradient of W is few sums, but long ones: they are made in parts, to keep a GPU busy."""
+    """Many rows times W^T. The gradient of W has few but long sums: they are computed in parts, to keep a GPU busy."""
     return x @ weight.T.astype(x.dtype)
 
 
@@ -57,7 +57,7 @@ class Linear(eqx.Module):
 
     @staticmethod
     def of(weight: Float32[Array, "out into"], bias: Float32[Array, "out"]) -> "Linear":
-        """With these values."""
+        """A layer with these values."""
         like = eqx.filter_eval_shape(Linear, jax.random.key(0), weight.shape[1], weight.shape[0])
         return eqx.tree_at(lambda linear: (linear.weight, linear.bias), like, (weight, bias))
 
@@ -65,7 +65,7 @@ class Linear(eqx.Module):
         return self.shifted(x @ self.weight.T.astype(x.dtype))
 
     def of_many(self, x: Float[Array, "*n into"]) -> Float[Array, "*n out"]:
-        """The same, for the rows of a whole batch."""
+        """Apply the layer to the rows of a whole batch, with a faster gradient of the weight."""
         return self.shifted(product(x, self.weight))
 
     def shifted(self, y: Float[Array, "*n out"]) -> Float[Array, "*n out"]:
@@ -82,7 +82,7 @@ def normalise(x: Float[Array, "*n D"], scale: Float32[Array, "D"], offset: Float
 
 
 class LayerNorm(eqx.Module):
-    """Over the last axis."""
+    """Layer normalisation over the last axis."""
 
     scale: Float32[Array, "D"]
     offset: Float32[Array, "D"]
@@ -130,7 +130,7 @@ class Attention(eqx.Module):
     def __call__(
         self, x: Float[Array, "Q D"], source: Float[Array, "C D"], mask: Bool[Array, "Q C"]
     ) -> Float[Array, "Q D"]:
-        """W_O of the heads."""
+        """Attention of x to the source: the heads' results times W_O."""
         query, key, value = (self.by_head(part) for part in (self.query(x), self.key(source), self.value(source)))
         return self.output(attend(query, key, value, mask).reshape(x.shape))
 
@@ -157,7 +157,7 @@ class Attention(eqx.Module):
         return self.output(found.reshape(x.shape))
 
     def among_near(self, x: Float[Array, "n M D"], near: Near) -> Float[Array, "n M D"]:
-        """The same in kernels."""
+        """Compute `among` with the kernels."""
         packed = checkpoint_name(product(x, self.pack()), "packed")
         return product(attend_near(packed, near, x.shape[-1], self.heads), self.output.weight)
 
@@ -167,7 +167,7 @@ class Attention(eqx.Module):
 
 @jax.custom_vjp
 def relu(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """max(x, 0), whose gradient asks the result, so that x need not be kept."""
+    """max(x, 0). Its gradient reads the result, so that x need not be kept."""
     return jnp.maximum(x, 0)
 
 
@@ -196,28 +196,28 @@ class EncoderLayer(eqx.Module):
         self.feed_out = Linear(key_out, feed, width, bias=False)
 
     def __call__(self, x: Float[Array, "*n M D"], mask: Bool[Array, "*n M M"]) -> Float[Array, "*n M D"]:
-        """Eq. 10."""
+        """Eq. 10: one layer of gated graph attention."""
         x = checkpoint_name(x + self.attention.among(self.attention_norm(x), mask), "middle")
         return x + self.feed_out(relu(self.feed_in(self.feed_norm(x))))
 
     def of_graphs(self, x: Float[Array, "n M D"], near: Near) -> Float[Array, "n M D"]:
-        """The same of graphs whose sizes fit the kernels."""
+        """Apply the layer with the kernels, to graphs of sizes that fit them."""
         x = checkpoint_name(x + self.attention.among_near(self.attention_norm(x), near), "middle")
         hidden = relu(product(self.feed_norm(x), self.feed_in.weight))
         return x + product(hidden, self.feed_out.weight)
 
 
 def stacked(key: Key, layers: int, make: Callable[[Key], EncoderLayer]) -> EncoderLayer:
-    """Layers of one shape as one, with an axis for their number: a program that loops over them compiles in no time."""
+    """Layers of one shape, stacked along a leading axis: a program that loops over them compiles quickly."""
     return eqx.filter_vmap(make)(jax.random.split(key, layers))
 
 
 def through(
     layers: EncoderLayer, apply: Callable[[Array, EncoderLayer], Array], x: Array, in_a_row: bool = False
 ) -> Array:
-    """What comes out of all layers. Their products are kept for the gradient; all else is quicker computed again.
+    """Apply all layers. Their products are kept for the gradient; it is faster to compute everything else again.
 
-    A loop over the layers compiles soon, but copies all that is kept; layers in a row do not.
+    A loop over the layers compiles quickly, but copies all that is kept; unrolled layers do not.
     """
     kept = jax.checkpoint_policies.save_only_these_names("packed", "found", "log", "middle", "hidden")
     layer = jax.checkpoint(lambda x, layer: (apply(x, layer), None), policy=kept, prevent_cse=False)

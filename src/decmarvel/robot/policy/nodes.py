@@ -1,6 +1,6 @@
 """From arrays over the lattice to what a network reads: the robot's nodes in a bucket of M places, and the rest.
 
-M: places. F: features of a node. Everything a network needs follows from these two types, so a replay keeps just them.
+M: places. F: features of a node. A network reads only these two types, so the memory of training keeps only them.
 """
 
 import equinox as eqx
@@ -19,35 +19,35 @@ class Nodes(eqx.Module):
     site: Int32[Array, "*batch M 2"]
     mask: Bool[Array, "*batch M"]
     features: Float32[Array, "*batch M F"]
-    """The columns of `Feature`, and behind them whatever else a network is told of a node."""
+    """The columns of `Feature`, then any more features that a network reads."""
     histogram: UInt8[Array, "*batch M B"]
     edges: UInt32[Array, "*batch M"]
     """Bit k: there is an edge to the site in slot k."""
     ways: Ways | None = None
-    """Of robots that weigh options; zero where a critic knows more nodes than the robot."""
+    """Ways of a robot that weighs options; None for other robots and for privileged nodes."""
 
     @property
     def known_ways(self) -> Ways:
-        """The ways, of a robot that weighs options."""
+        """The ways of a robot that weighs options."""
         assert self.ways is not None
         return self.ways
 
     @property
     def at_m(self) -> Float32[Array, "*batch M 2"]:
-        """Where the nodes are from the robot, (x, y) in metres."""
+        """Positions of the nodes relative to the robot, (x, y) in metres."""
         return POSITION_SCALE_M * self.features[..., Feature.DX : Feature.DY + 1]
 
 
 class Options(eqx.Module):
-    """What a robot could do next, as a frontier planner sees it, from the cheapest goal to the dearest."""
+    """The goals that a frontier planner offers to a robot, from the cheapest to the most expensive."""
 
     action: Int32[Array, "*options"]
-    """With which the way to a goal begins; NO_OPTION where there are not so many goals."""
+    """The first action on the way to each goal; NO_OPTION where there are fewer goals."""
     site: Int32[Array, "*options 2"]
     """The goal: a node from which to look at a frontier."""
     cost_m: Float32[Array, "*options"]
     shown_cells: Int32[Array, "*options"]
-    """Unknown cells that the action would show, as far as the robot can guess."""
+    """Number of unknown cells that the camera would see with the action, as the robot estimates."""
 
 
 class Situation(Own):
@@ -62,17 +62,17 @@ class Situation(Own):
     token_mask: Bool[Array, "*batch N L"]
     token_site: Int32[Array, "*batch N L 2"]
     options: Options | None = None
-    """Of robots that weigh options."""
+    """Options of a robot that weighs them; None for other robots."""
 
     @property
     def known_options(self) -> Options:
-        """The options, of a robot that weighs them."""
+        """The options of a robot that weighs them."""
         assert self.options is not None
         return self.options
 
 
 def situation_of(observation: Observation) -> Situation:
-    """What an observation says beside the nodes."""
+    """The part of an observation beside the nodes."""
     there = candidate_sites(observation.site)
     inside = ((there >= 0) & (there < observation.sensed.shape[0])).all(axis=-1)
     sensed = observation.sensed.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=False)
@@ -89,12 +89,12 @@ def situation_of(observation: Observation) -> Situation:
 
 
 def bucket_for(sites: int) -> int:
-    """Places enough for the nodes of a lattice with this many sites a side, most of whose sites are walls."""
+    """Number of places for the nodes of a lattice with `sites` sites a side; most of its sites are walls."""
     return min(sites * sites, 384 if sites <= 24 else 512)
 
 
 def compact(observation: Observation, bucket: int, ways: Ways | None = None) -> Nodes:
-    """The robot's own nodes, of those nearest to it if there are too many."""
+    """The robot's own nodes in a bucket; only those nearest to it if there are too many."""
     mask = nearest(observation.node_mask, observation.site, bucket)
     flat, site = row_major(mask, bucket)
     return Nodes(
@@ -108,7 +108,7 @@ def compact(observation: Observation, bucket: int, ways: Ways | None = None) -> 
 
 
 def row_major(mask: Bool[Array, "S S"], bucket: int) -> tuple[Int32[Array, "M"], Int32[Array, "M 2"]]:
-    """The masked sites in order, as one number and as two; beyond the last site and -1 for padding."""
+    """The masked sites in row-major order: flat index and site. Padding: an index beyond the last site, and -1."""
     sites = mask.shape[0]
     index = jnp.arange(sites * sites, dtype=jnp.int32)
     place = jnp.where(mask.reshape(-1), jnp.cumsum(mask, dtype=jnp.int32) - 1, bucket)
@@ -142,7 +142,7 @@ def shrink(nodes: Nodes, bucket: int) -> Nodes:
 
 
 def nearest(mask: Bool[Array, "S S"], here: Site, most: int) -> Bool[Array, "S S"]:
-    """Whole rings around `here` while they fit, and of the next ring the first in row-major order."""
+    """At most `most` masked sites: whole rings around `here` while they fit, then part of the next, row by row."""
     sites = mask.shape[0]
     if sites * sites <= most:
         return mask
@@ -156,7 +156,7 @@ def nearest(mask: Bool[Array, "S S"], here: Site, most: int) -> Bool[Array, "S S
 
 
 def attention_mask(nodes: Nodes) -> Bool[Array, "M M"]:
-    """Who may attend to whom: itself, and the nodes at the other end of its edges."""
+    """Which node may attend to which: itself, and the nodes at the other ends of its edges."""
     offset = nodes.site[None, :] - nodes.site[:, None]
     near = (jnp.abs(offset) <= 2).all(axis=-1)
     slot = jnp.where(near, slot_of(offset), SELF_SLOT)

@@ -1,7 +1,7 @@
-"""`options`: our own actor. It weighs the goals of a frontier planner, by facts about each, and encodes no graph.
+"""`options`: our own actor. It weighs the goals of a frontier planner by facts about each, and encodes no graph.
 
-A policy that begins as a planner has only to get better, and to choose among a few sensible goals is learnable where
-finding them is not.
+The policy begins as a frontier planner and only has to improve. To choose among a few good goals can be learned; to
+find such goals cannot.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ class OptionActorConfig:
     """The shape of our actor."""
 
     options: int = 6
-    """Goals that are weighed."""
+    """Number of goals that are weighed."""
     staleness_width: int = 64
-    """Of the two hidden layers of the staleness predictor."""
+    """Width of the two hidden layers of the staleness predictor."""
     scorer_width: int = 64
-    """Of the two hidden layers of the option scorer."""
+    """Width of the two hidden layers of the option scorer."""
     bins: int = 36
     window: int = 13
     max_budget_m: float = 1024.0
@@ -41,7 +41,7 @@ class OptionActorConfig:
 
 
 class OptionActor(Actor):
-    """A staleness predictor, a planner that asks it, and a scorer of the planner's options."""
+    """A staleness predictor, a planner that uses it, and a scorer of the planner's options."""
 
     name: ClassVar[str] = "options"
     staleness: StalenessPredictor
@@ -58,7 +58,7 @@ class OptionActor(Actor):
         return of_all(self.decide, situation)(nodes, situation)
 
     def decide(self, nodes: Nodes, situation: Situation) -> Float32[Array, "K H"]:
-        """The policy of one robot. Without any option all valid actions are alike."""
+        """The policy of one robot. Without any option, all valid actions are equally probable."""
         logits = self.scorer(nodes, situation, self.stale(nodes, situation))
         return masked_log_softmax(logits, situation.action_mask)
 
@@ -71,7 +71,7 @@ class OptionActor(Actor):
         return of_all(decide, situation)(situation)
 
     def places(self, sites: int) -> int:
-        """All of them: options count with all nodes, however many there are."""
+        """One place per site: the facts of options depend on all nodes."""
         return sites * sites
 
     def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
@@ -86,8 +86,8 @@ class OptionActor(Actor):
         return (situation.known_options.action >= 0).any()
 
     def stale(self, nodes: Nodes, situation: Situation) -> Float32[Array, "M"]:
-        """The probability that others have looked behind what is left to look at from each node.
+        """For each node, the probability that teammates have explored behind its nearest frontier still to see.
 
-        Its gradient is cut: the predictor learns from its own labels alone.
+        No gradient flows through it: the predictor learns only from its own labels.
         """
         return jax.lax.stop_gradient(jax.nn.sigmoid(self.staleness(nodes, situation)))

@@ -1,7 +1,7 @@
-"""The options of a robot: the cheapest goals of a frontier planner, with the headings that show most on the way there.
+"""The options of a robot: the cheapest goals of a frontier planner, with the headings that show most on the way.
 
-The planner prefers a sector of the robot's own, and frontiers behind which nobody else has looked by now, as far as the
-robot can tell. It computes everything from its own map, number and team size. Not in the paper.
+The planner prefers the robot's own sector, and frontiers that teammates have probably not explored yet. It computes
+everything from the robot's own map, number and team size. Not in the paper.
 """
 
 import jax
@@ -20,16 +20,16 @@ from decmarvel.robot.sight import nearest_frontiers
 
 NO_OPTION = -1
 SECTOR_M = 20.0
-"""Most that a frontier costs more for lying away from the robot's own sector."""
+"""Weight in metres of the extra cost of a frontier away from the robot's own sector."""
 STALE_M = 80.0
-"""What a frontier costs more that others have surely looked behind."""
+"""Extra cost in metres of a frontier that teammates have surely explored."""
 APART_M = 8.0
 """Frontiers nearer to each other than this are one option."""
 ALIKE_DEGREES = 30
 
 
 def find_options(config: Config, view: LocalView, stale: Float32[Array, "S S"], count: int) -> Options:
-    """The cheapest goals apart from each other. `stale`: how probably others have looked behind a node's frontier."""
+    """The cheapest goals that lie apart. `stale`: probability that teammates have explored behind a node's frontier."""
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph.sight)[1]
@@ -61,9 +61,9 @@ def find_options(config: Config, view: LocalView, stale: Float32[Array, "S S"], 
 def most_shown_heading(
     config: Config, shows: Int32[Array, "H"], heading_bin: Int32[Array, "H"], gaze: Scalar
 ) -> Scalar:
-    """Of the headings at a waypoint the one with which the robot sees most new cells on its way there.
+    """Index of the heading at a waypoint with which the robot sees most new cells on its way there.
 
-    Among equals, the nearest to where the planner would look, in steps of ALIKE_DEGREES.
+    Among equals, it is the one nearest to the planner's heading, in steps of ALIKE_DEGREES.
     """
     away = jnp.abs(wrap_degrees(heading_bin * config.degrees_per_bin - gaze)) // ALIKE_DEGREES
     return jnp.argmax(shows * (180 // ALIKE_DEGREES + 1) - away).astype(jnp.int32)

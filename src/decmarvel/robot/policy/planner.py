@@ -22,7 +22,7 @@ ACTOR_CONFIGS: dict[str, type[Any]] = {
     GraphActor.name: GraphActorConfig,
     MarvelActor.name: MarvelConfig,
 }
-"""By the name of the planner that an actor flies as."""
+"""Configuration class of each actor, by the name of its planner."""
 
 
 class LearnedPlanner(Planner):
@@ -47,11 +47,11 @@ class LearnedPlanner(Planner):
 
 
 def published(name: str) -> Path:
-    """Where the package keeps its own weights of a planner."""
+    """Path of the package's own weights of a planner."""
     return Path(__file__).parent / "published" / f"{name}.safetensors"
 
 
 def load_actor(path: str | Path) -> tuple[Actor, Card]:
-    """A trained actor and its card. Whatever is wrong with the files is a `WeightsError` of one line."""
+    """A trained actor and its card. A fault in the files raises a `WeightsError` of one line."""
     card = read_card(path, "actor", ACTOR_CONFIGS)
     return load_weights(path, eqx.filter_eval_shape(card.network.build, jax.random.key(0))), card

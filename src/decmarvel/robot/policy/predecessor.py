@@ -1,7 +1,7 @@
 """`marvel`: the actor of the predecessor (Chiun 2025), without communication, as the paper compares with it.
 
-It reads six of the nine node features, has no gates, knows neither its budget nor what it saw of teammates before, lets
-its own node look at all others, and bounds its logits.
+It reads six of the nine node features, has no gates, and reads neither its budget nor earlier sightings of teammates.
+The robot's own node attends to all others, and the logits are bounded.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class MarvelConfig(GraphSizes):
 
 
 class MarvelContext(Context):
-    """The robot's own node, after it has looked at all others."""
+    """The robot's own node after attention to all others."""
 
     join: Linear
     decoder: CrossAttention
@@ -64,7 +64,7 @@ class MarvelActor(Actor):
     config: MarvelConfig = eqx.field(static=True)
 
     def __init__(self, key: Key, config: MarvelConfig):
-        keys = jax.random.split(key, 7)  # of the paper's actor, which has more parts
+        keys = jax.random.split(key, 7)  # as for the paper's actor, which has more parts
         self.graph = GraphEncoder(keys[0], config, MARVEL_COLUMNS, gated=False)
         self.context = MarvelContext(keys[3], config)
         self.action = ActionEncoder(keys[4], config)
@@ -76,7 +76,7 @@ class MarvelActor(Actor):
         return decide(nodes, self.graph(nodes, compute), situation)
 
     def decide(self, nodes: Nodes, z: Float[Array, "M D"], situation: Situation) -> Float32[Array, "K H"]:
-        """The policy of one robot whose graph is encoded."""
+        """Log-probabilities of one robot's actions, from the embeddings z of its nodes."""
         rho, zeta = self.action(nodes, z, situation), self.context(nodes, z, situation)
         logits = LARGEST_LOGIT * jnp.tanh(self.pointer.logits(zeta, rho))
         return masked_log_softmax(logits, situation.action_mask)

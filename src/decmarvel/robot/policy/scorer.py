@@ -15,7 +15,7 @@ OPTION_FACTS = NODE_FACTS + 17
 NEAR_M, AROUND_M = 12.0, 24.0
 COST_SCALE_M = 20.0
 BEST_LOGIT = 12.0
-"""Logit of the cheapest option before anything is learned; of an action that begins none it is 0."""
+"""Logit of the cheapest option before learning. An action that begins no option has logit 0."""
 FIRST_PER_M = 0.4
 UNLIKELY = -1e9
 
@@ -27,7 +27,7 @@ class OptionScorer(eqx.Module):
     second: Linear
     value: Linear
     per_m: Float32[Array, "1"]
-    """By how much the logit of an option falls with each metre that it costs more."""
+    """Decrease of an option's logit per metre of extra cost."""
     max_budget_m: float = eqx.field(static=True)
 
     def __init__(self, key: Key, width: int, max_budget_m: float):
@@ -41,7 +41,7 @@ class OptionScorer(eqx.Module):
     def __call__(self, nodes: Nodes, situation: Situation, stale: Float32[Array, "M"]) -> Float32[Array, "K H"]:
         """The logits of all actions: 0 if an action begins no option. A fresh scorer gives the cheapest BEST_LOGIT.
 
-        `stale` is the probability that others have looked behind what is left to look at from each node.
+        `stale`: for each node, the probability that teammates have explored behind its nearest frontier still to see.
         """
         there = (situation.known_options.action >= 0).astype(jnp.float32)[:, None]
         own = there * jnp.tanh(self.first(option_facts(nodes, situation, stale, self.max_budget_m)))
@@ -56,14 +56,14 @@ def prior_logits(situation: Situation) -> Float32[Array, "K H"]:
 
 
 def by_action(situation: Situation, logit: Float32[Array, "V"]) -> Float32[Array, "K H"]:
-    """From options to the actions that they begin with."""
+    """Logits of actions, from the logits of the options that begin with them."""
     actions = jnp.arange(situation.action_mask.size, dtype=jnp.int32)
     chances = jnp.where(situation.known_options.action[:, None] == actions[None], logit[:, None], UNLIKELY)
     return jnp.logaddexp(jax.nn.logsumexp(chances, axis=0), 0.0).reshape(situation.action_mask.shape)
 
 
 def extra_cost_m(situation: Situation) -> Float32[Array, "V"]:
-    """What each option costs more than the cheapest."""
+    """Extra cost in metres of each option over the cheapest."""
     there, cost_m = situation.known_options.action >= 0, situation.known_options.cost_m
     return jnp.where(there, cost_m - jnp.where(there, cost_m, jnp.inf).min(), 0.0)
 
@@ -71,7 +71,7 @@ def extra_cost_m(situation: Situation) -> Float32[Array, "V"]:
 def option_facts(
     nodes: Nodes, situation: Situation, stale: Float32[Array, "M"], max_budget_m: float
 ) -> Float32[Array, "V F"]:
-    """What a robot knows of each option, in numbers of about one."""
+    """What a robot knows of each option, scaled to numbers of about one."""
     options, at_m = situation.known_options, nodes.at_m
     there, place = options.action >= 0, places(nodes, options.site)
     count = len(options.action)

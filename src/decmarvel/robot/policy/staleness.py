@@ -1,7 +1,7 @@
-"""The staleness predictor: which frontiers of a robot's own map somebody else has looked behind already.
+"""The staleness predictor: which frontiers of a robot's own map teammates have already explored.
 
-The robot is never told. But where its teammates' sectors lie, how far from the base a place is, and how far everybody
-has flown by now say much about it, and the robot knows all of that. Not in the paper: part of the planner `options`.
+The robot never receives this. It estimates it from what it knows: its teammates' sectors, the distance of a place from
+the base, and how far robots have flown by now. Not in the paper: part of the planner `options`.
 """
 
 import math
@@ -20,7 +20,7 @@ from decmarvel.robot.policy.nodes import Nodes, Situation, places, rows_at
 
 NODE_FACTS = 11
 FAR_M = 100.0
-"""Nobody was seen nearer than this."""
+"""Distance in metres where there is nothing to measure to: no sighting, or no other option."""
 
 
 class StalenessPredictor(eqx.Module):
@@ -39,13 +39,13 @@ class StalenessPredictor(eqx.Module):
         self.max_budget_m = max_budget_m
 
     def __call__(self, nodes: Nodes, situation: Situation) -> Float32[Array, "M"]:
-        """The logit of "others have looked behind what is left to look at from here", for each place."""
+        """For each place, the logit that teammates have explored behind the node's nearest frontier still to see."""
         hidden = jnp.tanh(self.second(jnp.tanh(self.first(node_facts(nodes, situation, self.max_budget_m)))))
         return self.last(hidden)[:, 0]
 
 
 def node_facts(nodes: Nodes, situation: Situation, max_budget_m: float) -> Float32[Array, "M 11"]:
-    """What a robot knows of each node, in numbers of about one."""
+    """What a robot knows of each node, scaled to numbers of about one."""
     at_m = nodes.at_m
     from_base = at_m - rows_at(at_m, places(nodes, situation.base))[None]
     radius_m = jnp.sqrt((from_base**2).sum(axis=-1))

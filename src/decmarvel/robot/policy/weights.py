@@ -18,7 +18,7 @@ from decmarvel import __version__
 from decmarvel.core.files import write_whole
 
 VERSION = 2
-"""Of the meaning of the arrays. A change to a network that keeps its shapes raises it. 1 had other names."""
+"""Version of the arrays' meaning. A change to a network that keeps its shapes raises it. Version 1 had other names."""
 
 Kind = Literal["actor", "critic"]
 T = TypeVar("T", bound=eqx.Module)
@@ -30,7 +30,7 @@ class WeightsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """How one setting went."""
+    """Results of one evaluation setting."""
 
     maps: str
     robots: int
@@ -44,20 +44,20 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """What somebody who finds the weights wants to know."""
+    """What the card says about the weights."""
 
     kind: Kind
     planner: str
-    """Which planner the actor flies as, or the critic was the critic of."""
+    """Name of the planner that uses the actor, or that the critic was trained for."""
     network: Any
     """The sizes of the network: the configuration that builds it."""
     seed: int
     wall_time_s: float
     evaluation: tuple[Evaluation, ...] = ()
     command: str = ""
-    """That trained it."""
+    """Command that trained the network."""
     parent: str = ""
-    """Fingerprint of the weights that it began with; none if it began from scratch."""
+    """Fingerprint of the weights that training began with; empty if it began from scratch."""
     version: int = VERSION
     package_version: str = __version__
 
@@ -67,13 +67,13 @@ def card_path(path: str | Path) -> Path:
 
 
 def critic_paths(path: str | Path, count: int) -> list[Path]:
-    """Where the critics of an actor lie: one file each."""
+    """Paths of the critics of an actor, one file each."""
     path = Path(path)
     return [path.with_name(f"{path.stem}-critic-{number}{path.suffix}") for number in range(1, count + 1)]
 
 
 def fingerprint(network: eqx.Module) -> str:
-    """What cards and rows know the weights of a network by, in 16 hexadecimal digits."""
+    """Identifier of a network's weights on cards and in result rows: 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for leaf in map(np.asarray, jax.tree.leaves(eqx.filter(network, eqx.is_array))):
         digest.update(f"{leaf.dtype} {leaf.shape} ".encode() + leaf.tobytes())
@@ -81,7 +81,7 @@ def fingerprint(network: eqx.Module) -> str:
 
 
 def known_fingerprint(path: str | Path) -> str:
-    """What the card of a weights file says of them."""
+    """The fingerprint that the card of a weights file has."""
     return str(_read_fields(Path(path))["fingerprint"])
 
 
@@ -92,7 +92,7 @@ def named_arrays(network: eqx.Module) -> dict[str, Any]:
 
 
 def save_weights(path: str | Path, network: eqx.Module, card: Card) -> None:
-    """Write both files; the card knows the weights by their fingerprint, so the two cannot be mixed up."""
+    """Write both files. The card has the fingerprint of the weights, so files of two networks cannot be mixed up."""
     path = Path(path)
     if path.suffix != ".safetensors":
         raise WeightsError(f"{path}: weights are written as .safetensors; name the file so")

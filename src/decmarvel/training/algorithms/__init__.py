@@ -1,1 +1,1 @@
-"""How a learner gets better by a batch of transitions: soft actor-critic as in the paper, and our proximal steps."""
+"""Algorithms that improve a learner with a batch of transitions: the paper's soft actor-critic, our proximal steps."""

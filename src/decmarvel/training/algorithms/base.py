@@ -19,21 +19,21 @@ Metrics: TypeAlias = dict[str, Float32[Array, ""]]
 
 
 class Batch(eqx.Module):
-    """Transitions as the networks read them. `n` of them."""
+    """`n` transitions as the networks read them."""
 
     state: Inputs
     action: Int32[Array, "n"]
     reward: Float32[Array, "n"]
-    """Scaled; of all steps, discounted."""
+    """Scaled rewards, summed over all steps with discount."""
     discount: Float32[Array, "n"]
-    """Of what follows them; zero where nothing does."""
+    """Discount of the values of the following states; zero where none follows."""
     post: Bool[Array, "n"]
     following: Inputs
     following_post: Bool[Array, "n"]
 
 
 class Learner(eqx.Module):
-    """All that learning changes. Critics have a leading axis for their number."""
+    """All that learning changes. Critics are stacked along a leading axis."""
 
     actor: eqx.AbstractVar[Actor]
     critics: eqx.AbstractVar[Critic]
@@ -53,9 +53,9 @@ class Algorithm(ABC):
     batch: int = 1024
     discount: float = 0.99
     steps: int = 1
-    """Decisions whose rewards are summed before the critics are asked for the rest."""
+    """Number of decisions whose rewards are summed; the critics estimate the rest."""
     post_share: float = 0.5
-    """Of a batch, once there are enough transitions from after the team's success."""
+    """Share of a batch from after the team's success, once there are enough such transitions."""
     actor_rate: float = 3e-4
     critic_rate: float = 3e-4
     polyak_rate: float = 0.003
@@ -66,7 +66,7 @@ class Algorithm(ABC):
     @property
     @abstractmethod
     def critics(self) -> int:
-        """How many critics it trains."""
+        """Number of critics that it trains."""
 
     @abstractmethod
     def begin(self, actor: Any, critics: Critic, post_begun: bool = False) -> Any:
@@ -74,10 +74,10 @@ class Algorithm(ABC):
 
     @abstractmethod
     def update(self, learner: Any, batch: Batch, compute: Compute) -> tuple[Any, Metrics]:
-        """One step of all networks, all from the networks as they were."""
+        """One step of all networks, computed from the networks as they were."""
 
     def stale_labels(self, config: Config, views: LocalView) -> Bool[Array, "N S S"] | None:
-        """What the staleness predictor of an actor learns from, robot by robot; None if there is none."""
+        """Labels of the actor's staleness predictor, robot by robot; None if the actor has no predictor."""
         return None
 
     def optimiser(self, rate: float) -> optax.GradientTransformation:

@@ -38,14 +38,14 @@ def expectation(log_probability: Float32[Array, "n A"], value: Float32[Array, "n
 
 
 def taken(value: Float32[Array, "n A"], action: Int32[Array, "n"]) -> Float32[Array, "n"]:
-    """The values of the actions that were done."""
+    """The values of the actions that were taken."""
     return jnp.take_along_axis(value, action[:, None], axis=-1)[:, 0]
 
 
 def critic_loss(
     value: Float32[Array, "n A"], action: Int32[Array, "n"], target: Float32[Array, "n"]
 ) -> Float32[Array, ""]:
-    """Eq. 13, of one critic."""
+    """Eq. 13 for one critic."""
     return ((taken(value, action) - target) ** 2).mean()
 
 

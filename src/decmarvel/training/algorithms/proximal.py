@@ -1,7 +1,7 @@
-"""Proximal policy steps with one critic: what turned out better than expected becomes more probable, within limits.
+"""Proximal policy steps with one critic: actions that did better than expected become more probable, within limits.
 
-Ours, for the actor `options`. Where soft actor-critic has entropy, the divergence from the actor's prior counts. The
-staleness predictor of the actor learns beside it, from labels.
+Our method for the actor `options`. In place of the entropy of soft actor-critic it uses the divergence from the actor's
+prior. The actor's staleness predictor learns at the same time, from labels.
 """
 
 import math
@@ -30,7 +30,7 @@ from decmarvel.training.size_batching import in_groups
 from decmarvel.training.stale_labels import stale_labels
 
 LARGEST_RATIO = 3.0
-"""An action that was hardly possible and became likely counts for no more than this (Ye et al. 2020)."""
+"""Upper limit of the ratio of an action's new to its old probability (Ye et al. 2020)."""
 TINY = 1e-6
 
 
@@ -41,7 +41,7 @@ class ProximalLearner(Learner):
     average: OptionActor
     """The average of recent actors: single steps are noisy."""
     critics: Critic
-    """One, with a leading axis of one; so is its target."""
+    """One critic, with a leading axis of length one; its target has the same."""
     targets: Critic
     actor_optimiser: optax.OptState
     critic_optimiser: optax.OptState
@@ -55,7 +55,7 @@ class ProximalLearner(Learner):
 
 @dataclass(frozen=True)
 class Proximal(Algorithm):
-    """Our method."""
+    """Settings of proximal steps, our method."""
 
     clip: float = 0.2
     """An action's probability changes by this share at most (Schulman et al. 2017)."""
@@ -63,7 +63,7 @@ class Proximal(Algorithm):
     """Logarithm of the weight of the divergence from the actor's prior."""
     staleness_rate: float = 2e-3
     critic_only: int = 0
-    """In the first so many updates the critic learns what the actor is worth, and the actor does not change."""
+    """Number of first updates in which only the critic learns and the actor does not change."""
     averaging: float = 1.0
     """How far the average of recent actors follows the actor at each update."""
 
@@ -162,9 +162,9 @@ class Proximal(Algorithm):
         advantage: Float32[Array, "n"],
         prior: Float32[Array, "n A"],
     ) -> Float32[Array, ""]:
-        """The clipped gain of the actions that were done, and the weighted divergence from the prior.
+        """The clipped gain of the actions that were taken, and the weighted divergence from the prior.
 
-        `before`: the log-probability that each action had when it was done.
+        `before`: the log-probability that each action had when it was taken.
         """
         ratio = jnp.exp(jnp.minimum(taken(log_probability, action) - before, math.log(LARGEST_RATIO)))
         gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - self.clip, 1 + self.clip) * advantage)
@@ -182,7 +182,7 @@ class Proximal(Algorithm):
 
 
 def squared_error(rows: CriticRows, action: Int32[Array, "n"]) -> Float32[Array, ""]:
-    """The mean square of what the critic's values of the actions that were done differ from their targets."""
+    """Mean squared difference between the critic's values of the actions that were taken and their targets."""
     done = jnp.take_along_axis(rows.value, action[:, None, None], axis=-1)[..., 0].mean(axis=1)
     return ((rows.target - done) ** 2).mean() + TINY
 
@@ -192,7 +192,7 @@ def staleness_loss(
 ) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
     """Cross-entropy of the predictions over all open nodes, and the share of errors.
 
-    States after the team's success do not count: nothing is new any more, and nothing depends on it.
+    States after the team's success do not count: nothing new is left, and nothing depends on them.
     """
     assert state.stale is not None
     logit = jax.vmap(predictor)(state.nodes, state.situation)

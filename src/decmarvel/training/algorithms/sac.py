@@ -24,7 +24,7 @@ class SacLearner(Learner):
 
     actor: Actor
     critics: Critic
-    """The twins as one, with a leading axis of two; so are their targets."""
+    """Both critics, stacked along a leading axis; so are their targets."""
     targets: Critic
     log_alpha: Float32[Array, ""]
     actor_optimiser: optax.OptState
@@ -178,7 +178,7 @@ def actor_gradient(
 
 
 def value_metrics(batch: Batch, rows: CriticRows, compute: Compute) -> Metrics:
-    """Mean values of the actions that were done before and after the team's success, and of their targets."""
+    """Mean values of the actions that were taken before and after the team's success, and of their targets."""
     done = jnp.take_along_axis(rows.value, batch.action[:, None, None], axis=-1)[..., 0].min(axis=1)
     post = batch.post.astype(jnp.float32)
 

@@ -16,7 +16,7 @@ from decmarvel.training.size_batching import in_groups
 
 
 class CriticRows(eqx.Module):
-    """What the critics found, sample by sample."""
+    """Values and target of each sample."""
 
     value: Float32[Array, "n C A"]
     target: Float32[Array, "n"]
@@ -39,7 +39,7 @@ def critic_gradient(
 ) -> tuple[Float32[Array, ""], Critic, CriticRows]:
     """The loss of Eq. 13, summed over the critics, and its gradient, with the targets' soft values of the next states.
 
-    One critic after the other: products of all samples with one matrix are quickest, and nothing is kept for both.
+    Critics come one after the other: products of all samples with one matrix are fastest, and memory is kept for one.
     """
 
     def one(

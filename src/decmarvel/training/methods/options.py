@@ -1,4 +1,4 @@
-"""Our method: begin as a frontier planner, and take small steps towards what turned out better than expected."""
+"""Our method: begin as a frontier planner, and take small steps towards actions with better results than expected."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,7 +31,7 @@ from decmarvel.training.settings import CollectSettings, TrainSettings
 
 
 class LookingContext(Context):
-    """For the critic: the robot's own node after it has looked at all others, budget, number and team size."""
+    """For the critic: the robot's own node after attention to all others, budget, number and team size."""
 
     node_features: ClassVar[int] = 2
     budget: Linear
@@ -55,12 +55,12 @@ class LookingContext(Context):
 
 @dataclass(frozen=True)
 class OptionReward(Reward):
-    """New floor for few metres."""
+    """It rewards newly seen floor and penalises metres."""
 
     hurry: float = -0.5
-    """For each spacing of the lattice that a robot flies until the team succeeds."""
+    """Reward for each lattice spacing that a robot flies before the team succeeds."""
     covered: float = 1.0
-    """For each 100 free cells that a robot sees before anybody else."""
+    """Reward for each 100 free cells that a robot sees and no robot knew before."""
 
     def of_explorers(
         self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]
@@ -74,14 +74,14 @@ class OptionReward(Reward):
 
 
 def newly_covered(before: State, after: State) -> Float32[Array, "N"]:
-    """Free cells that each robot knows after a decision, and nobody knew before."""
+    """Number of free cells that each robot knows after a decision and no robot knew before."""
     unknown = merge(before.robots.belief) == UNKNOWN
     return ((after.robots.belief == FREE) & unknown[None]).sum(axis=(1, 2)).astype(jnp.float32)
 
 
 @dataclass(frozen=True)
 class OptionCriticConfig(GraphSizes):
-    """The shape of our critic: small, for much experience."""
+    """The shape of our critic: small, as it learns from many transitions."""
 
     width: int = 64
     layers: int = 2
@@ -117,4 +117,4 @@ OPTIONS = TrainSettings(
     actor=OptionActorConfig(),
     critic=OptionCriticConfig(),
 )
-"""Small networks, for much experience, and fresh experience only."""
+"""Small networks that learn from many transitions, and from recent ones only."""

@@ -17,12 +17,12 @@ from decmarvel.training.settings import TrainSettings
 
 @dataclass(frozen=True)
 class PaperReward(Reward):
-    """Eq. 7."""
+    """The reward of Eq. 7."""
 
     frontiers: float = 26.0
-    """So many frontiers in view are worth 1."""
+    """Number of frontiers in view that are worth 1."""
     fov: float = 1.0
-    """Of those in the robot's own map, and next of those in the merged one."""
+    """Weight of frontiers in the robot's own map; `merged` is that of frontiers in the merged map."""
     merged: float = 1.0
     align: float = 0.1
     """Small, so that it cannot outweigh sensing."""
@@ -60,7 +60,7 @@ FAST = TrainSettings(
     actor=GraphActorConfig(),
     critic=GraphCriticConfig(),
 )
-"""The paper's method with critics that look far ahead within minutes: see docs/training-log.md."""
+"""The paper's method, with critics that learn long-term values within minutes: see docs/training-log.md."""
 PAPER = replace(
     FAST,
     capacity=10_000,
@@ -68,7 +68,7 @@ PAPER = replace(
     collect=replace(FAST.collect, missions=32),
     algorithm=Sac(batch=256, actor_rate=1e-5, critic_rate=1e-5, alpha_rate=1e-4),
 )
-"""What the paper says; where it is silent, its predecessor's rates: four updates of 256 samples an episode, nearly."""
+"""The paper's settings; where it has none, its predecessor's rates: nearly four updates of 256 samples an episode."""
 NO_TOP = replace(FAST, privilege="none")
 NO_CURRICULUM = replace(FAST, curriculum=replace(FAST.curriculum, adaptive=False))
 NO_DUAL_HEAD = replace(FAST, critic=GraphCriticConfig(dual_head=False))

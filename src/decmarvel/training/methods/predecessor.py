@@ -24,14 +24,14 @@ class MarvelReward(Reward):
     """The reward of MARVEL."""
 
     frontiers: float = 26.0
-    """So many frontiers in view are worth 1."""
+    """Number of frontiers in view that are worth 1."""
     fov: float = 1.0
     align: float = 1.0
     team: float = 10.0
     removed: float = 1 / 39
-    """For each frontier of the merged belief that is none any more."""
+    """Reward for each frontier of the merged belief that a decision has resolved."""
     step: float = -0.5
-    """For each decision."""
+    """Reward for each decision."""
 
     def of_explorers(
         self, config: Config, before: State, move: Move, after: State, low_gains: Int32[Array, "N"]

@@ -23,4 +23,4 @@ CRITIC_CONFIGS: dict[str, type] = {
     GraphActor.name: GraphCriticConfig,
     MarvelActor.name: MarvelCriticConfig,
 }
-"""By the name of the planner that a critic was the critic of."""
+"""Configuration class of the critics, by the name of the planner that they were trained for."""
