@@ -1,6 +1,7 @@
 """The training round: it flies, remembers and learns, on several devices, and can be repeated."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +18,13 @@ from decmarvel.training.loop import play_round
 from decmarvel.training.memory import sample
 from decmarvel.training.reward_normaliser import scaled
 from decmarvel.training.state import prepare, put_in_place, with_own
+from paths import ROOT
 from training.small_run import SETTINGS, begun, drawn, drawn_with_options, flown_to_success, maps, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compilation")]
+
+PINNED_ROUNDS = json.loads((ROOT / "tests" / "training" / "pinned_rounds.json").read_text())
+"""The first rounds of a short run."""
 
 
 def test_missions_can_end_at_success():
@@ -74,6 +79,19 @@ def test_each_device_has_missions_of_its_own_and_all_have_the_same_networks():
         np.testing.assert_array_equal(first, second)
     with pytest.raises(TrainingError, match="4 devices cannot share missions = 6"):
         prepare(SMALL, SETTINGS, maps(), jax.random.key(5), 4)
+
+
+def test_rounds_are_what_they_were_before_the_modules_moved():
+    """Counts are equal; sums of floats to what another processor may round."""
+    for report, pinned in zip(run(12)[1], PINNED_ROUNDS, strict=False):
+        gathered = report.gathered
+        for name in ("decisions", "finished"):
+            assert getattr(gathered, name) == pinned[name]
+        assert (report.learned, report.remembered) == (pinned["learned"], pinned["remembered"])
+        for found, known in ((gathered.terms, pinned["terms"]), (report.metrics, pinned["metrics"])):
+            assert set(found) == set(known)
+            for name, value in known.items():
+                np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 def test_a_round_flies_remembers_and_learns():

@@ -59,7 +59,10 @@ def next_policy(actor: Actor, batch: Batch, compute: Compute) -> Float32[Array, 
 
 
 def follow(target: T, online: T, rate: float) -> T:
-    """Move a target network a little towards the one that is trained."""
+    """Move a target network a little towards the one that is trained.
+
+    `optax.incremental_update` rounds in another way, so runs would no longer be what they were to the last bit.
+    """
     return jax.tree.map(lambda old, new: old + rate * (new - old), target, online)
 
 
