@@ -82,7 +82,7 @@ def test_a_snapshot_gives_the_inputs_again():
             stale += direct.stale.sum()
             np.testing.assert_array_equal(back.log_probability, direct.log_probability)
             own = [field.name for field in fields(Own)]
-            assert {"number", "team_size", "base", "site", "heading", "budget_mm", "initial_budget_mm"} == set(own)
+            assert {"number", "team_size", "base", "site", "heading", "budget_mm", "initial_budget_mm"} <= set(own)
             for field in (*own, "budget", "heading_bin", "action_mask", "sensed", "token_mask", "token_site"):
                 np.testing.assert_array_equal(
                     getattr(back.situation, field), getattr(direct.situation, field), err_msg=field
