@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from decmarvel.core.angles import wrap_degrees
-from decmarvel.core.camera import footprint, scan, substep_pose
+from decmarvel.core.camera import footprint, scan, sensor_disc, substep_pose
 from decmarvel.core.config import Config
 from decmarvel.core.types import RETURNING, UNKNOWN, Scalar, Site
+from decmarvel.core.windows import cut
 from decmarvel.recording.format import Recording, RecordingError
 from decmarvel.robot.belief import remember
 
@@ -41,7 +42,8 @@ def beliefs_after(recording: Recording, decision: int) -> UInt8[Array, "N G G"]:
 @partial(jax.jit, static_argnums=(0, 3))
 def _after_start_scan(config: Config, free: Bool[Array, "G G"], start: Site, robots: int) -> UInt8[Array, "N G G"]:
     cell = config.lattice.cell(start)
-    known = remember(jnp.full(free.shape, UNKNOWN, jnp.uint8), free, scan(config, free, cell), cell)
+    around = cut(free, cell, sensor_disc(config).reach)
+    known = remember(jnp.full(free.shape, UNKNOWN, jnp.uint8), around, scan(config, free, cell), cell)
     return jnp.repeat(known[None], robots, axis=0)
 
 
@@ -61,7 +63,8 @@ def _after_move(
     def robot(belief: Array, site: Site, target: Site, heading: Scalar, turn: Scalar, active: Array) -> Array:
         def substep(k: Scalar, belief: Array) -> Array:
             cell, now = substep_pose(config, site, target, heading, turn, k)
-            return remember(belief, free, footprint(config, free, cell, now, unused) & active, cell)
+            around = cut(free, cell, sensor_disc(config).reach)
+            return remember(belief, around, footprint(config, free, cell, now, unused) & active, cell)
 
         return jax.lax.fori_loop(jnp.int32(1), jnp.int32(config.substeps + 1), substep, belief)
 

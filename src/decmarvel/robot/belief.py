@@ -9,10 +9,13 @@ from decmarvel.core.windows import cut
 
 
 def remember(
-    belief: UInt8[Array, "G G"], free: Bool[Array, "G G"], seen: Bool[Array, "side side"], cell: Int32[Array, "2"]
+    belief: UInt8[Array, "G G"],
+    free: Bool[Array, "side side"],
+    seen: Bool[Array, "side side"],
+    cell: Int32[Array, "2"],
 ) -> UInt8[Array, "G G"]:
-    """Write the true value of the seen cells around a cell into a private belief."""
+    """Write into a private belief which of the seen cells around a cell are free. Both are patches centred on it."""
     reach = seen.shape[0] // 2
-    truth = jnp.where(cut(free, cell, reach), FREE, OCCUPIED).astype(jnp.uint8)
-    patch = jnp.where(seen, truth, cut(belief, cell, reach))
+    measured = jnp.where(free, FREE, OCCUPIED).astype(jnp.uint8)
+    patch = jnp.where(seen, measured, cut(belief, cell, reach))
     return jax.lax.dynamic_update_slice(belief, patch, (cell[0] - reach, cell[1] - reach))

@@ -47,7 +47,8 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
     count = fleet.present.shape[0]
     start_cell = config.lattice.cell(world.start)
     seen = scan(config, world.free, start_cell)
-    belief = remember(jnp.full((size, size), UNKNOWN, jnp.uint8), world.free, seen, start_cell)
+    around = cut(world.free, start_cell, sensor_disc(config).reach)
+    belief = remember(jnp.full((size, size), UNKNOWN, jnp.uint8), around, seen, start_cell)
 
     linked = shortest_paths(config, edges(config, belief), from_sites(site_mask(sites, world.start))) < FAR_MM
     lottery = jnp.where(linked, jax.random.uniform(key_site, linked.shape), jnp.inf).reshape(-1)
@@ -160,8 +161,9 @@ def travel(
         key_robot = jax.random.fold_in(jax.random.fold_in(key, k), number)
         cell, now = substep_pose(config, site, target, heading, turn, k)
         seen = footprint(config, world.free, cell, now, key_robot) & active[number]
-        learned = seen & cut(world.free, cell, reach) & (cut(belief, cell, reach) == UNKNOWN)
-        return cell, now, seen, learned, remember(belief, world.free, seen, cell)
+        around = cut(world.free, cell, reach)
+        learned = seen & around & (cut(belief, cell, reach) == UNKNOWN)
+        return cell, now, seen, learned, remember(belief, around, seen, cell)
 
     def substep(carry: tuple[Array, Progress, Glimpses], k: Scalar) -> tuple[tuple[Array, Progress, Glimpses], None]:
         beliefs, progress, glimpses = carry
