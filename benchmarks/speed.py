@@ -63,12 +63,10 @@ def flights(config: Config, name: str, buildings: list[Building], missions: int,
     """Missions that have been under way for a while, so that maps, graphs and paths have their usual size."""
     worlds = place_all(buildings, config)
     index = jnp.arange(missions) % len(buildings)
-    fleet = Fleet.of(robots, 720.0)
+    fleet, planner = Fleet.of(robots, 720.0), roster.planner(name)
     off = jax.jit(
         jax.vmap(
-            lambda k, i: take_off(
-                config, roster.planner(name), jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet
-            )
+            lambda k, i: take_off(config, planner, jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet)
         )
     )
     return advance(config, name)(off(jnp.arange(missions), index), warm)
@@ -77,9 +75,10 @@ def flights(config: Config, name: str, buildings: list[Building], missions: int,
 @cache
 def advance(config: Config, name: str) -> Callable[[InFlight, int], InFlight]:
     """So many decisions of many missions in one program."""
+    planner = roster.planner(name)
 
     def one(_: int, flight: InFlight) -> InFlight:
-        return jax.vmap(lambda f: decide(config, roster.planner(name), f)[0])(flight)
+        return jax.vmap(lambda f: decide(config, planner, f)[0])(flight)
 
     return jax.jit(lambda flight, decisions: jax.lax.fori_loop(0, decisions, one, flight))
 
