@@ -65,9 +65,7 @@ def flights(config: Config, name: str, buildings: list[Building], missions: int,
     index = jnp.arange(missions) % len(buildings)
     fleet, planner = Fleet.of(robots, 720.0), roster.planner(name)
     off = jax.jit(
-        jax.vmap(
-            lambda k, i: take_off(config, planner, jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet)
-        )
+        jax.vmap(lambda k, i: take_off(config, planner, jax.random.key(k), jax.tree.map(lambda w: w[i], worlds), fleet))
     )
     return advance(config, name)(off(jnp.arange(missions), index), warm)
 

@@ -16,7 +16,7 @@ def sensor_disc(config: Config) -> Disc:
     return disc(config.sensor_radius_cells)
 
 
-def scan(config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"]) -> Bool[Array, "side side"]:
+def scan(config: Config, free: Bool[Array, "Y X"], cell: Int32[Array, "2"]) -> Bool[Array, "side side"]:
     """All that can be seen around a cell, in every direction, as a patch centred on it."""
     view = sensor_disc(config)
     patch = cut(free, cell, view.reach)
@@ -33,7 +33,7 @@ def in_view(config: Config, pointing_hundredths: Scalar) -> Bool[Array, "side si
 
 
 def footprint(
-    config: Config, free: Bool[Array, "G G"], cell: Int32[Array, "2"], heading: Scalar, key: Key
+    config: Config, free: Bool[Array, "Y X"], cell: Int32[Array, "2"], heading: Scalar, key: Key
 ) -> Bool[Array, "side side"]:
     """The part of a scan that lies in the camera's field of view. `key` matters only where the noise model is on."""
     pointing, noise = 100 * heading, config.noise

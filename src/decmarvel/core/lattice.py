@@ -67,7 +67,7 @@ def slot_of(offset: T) -> T:
     return 5 * offset[..., 0] + offset[..., 1] + SELF_SLOT
 
 
-def site_mask(sites: int, site: Int32[Array, "2"]) -> Bool[Array, "S S"]:
+def site_mask(sites: int, site: Int32[Array, "2"]) -> Bool[Array, "I J"]:
     """Mask of one site on a lattice with `sites` sites a side."""
     index = jnp.arange(sites)
     return (index[:, None] == site[0]) & (index[None, :] == site[1])

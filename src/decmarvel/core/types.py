@@ -2,9 +2,10 @@
 
 What only the simulator knows has its types in `simulation.types`, the ground truth in `worlds.world`.
 
-G: cells a side of the grid. S: lattice sites a side. N: robots (a static maximum). K: neighbour slots (25).
-H: headings per node (3). B: heading bins (36). L: remembered decisions (10). Distances are millimetres,
-headings whole degrees. Classes describe one robot or one mission; `vmap` adds the other axes.
+Y, X: rows and columns of the grid of cells. I, J: rows and columns of the lattice of sites. N: robots (a static
+maximum). K: neighbour slots (25). H: headings per node (3). B: heading bins (36). L: remembered decisions (10).
+Distances are millimetres, headings whole degrees. Classes describe one robot or one mission; `vmap` adds the other
+axes.
 """
 
 from dataclasses import fields
@@ -31,26 +32,26 @@ Keys: TypeAlias = KeyArray[Array, "N"]
 class Sight(eqx.Module):
     """What could be seen from each site through the known-free cells, node or not."""
 
-    utility: Int32[Array, "*batch S S"]
-    histogram: UInt8[Array, "*batch S S B"]
-    nearest_rank: Int16[Array, "*batch S S B"]
+    utility: Int32[Array, "*batch I J"]
+    histogram: UInt8[Array, "*batch I J B"]
+    nearest_rank: Int16[Array, "*batch I J B"]
     """The nearest grouped frontier in each direction: its rank by distance among the cells around; see sight.py."""
 
 
 class Graph(eqx.Module):
     """Where one robot can go, from its own belief alone."""
 
-    edge: Bool[Array, "*batch K S S"]
-    home_mm: Int32[Array, "*batch S S"]
-    useful_mm: Int32[Array, "*batch S S"]
+    edge: Bool[Array, "*batch K I J"]
+    home_mm: Int32[Array, "*batch I J"]
+    useful_mm: Int32[Array, "*batch I J"]
     sight: Sight
 
     @property
-    def node(self) -> Bool[Array, "*batch S S"]:
+    def node(self) -> Bool[Array, "*batch I J"]:
         return self.home_mm < FAR_MM
 
     @property
-    def utility(self) -> Int32[Array, "*batch S S"]:
+    def utility(self) -> Int32[Array, "*batch I J"]:
         return jnp.where(self.node, self.sight.utility, 0)
 
 
@@ -99,10 +100,10 @@ class Robot(Own):
     mode: Int32[Array, "*batch"]
     waits: Int32[Array, "*batch"]
     """Number of decisions in a row at which it had to hold, because others took the nodes it could go to."""
-    belief: UInt8[Array, "*batch G G"]
+    belief: UInt8[Array, "*batch Y X"]
     graph: Graph
-    visits: Int32[Array, "*batch S S"]
-    sensed: Bool[Array, "*batch S S B"]
+    visits: Int32[Array, "*batch I J"]
+    sensed: Bool[Array, "*batch I J B"]
     sightings: Sightings
 
     @property
@@ -123,11 +124,11 @@ class Robot(Own):
 class LocalView(Own):
     """All that a planner may read: one robot's own knowledge. Nothing here can carry a teammate's map or goal."""
 
-    belief: UInt8[Array, "*batch G G"]
+    belief: UInt8[Array, "*batch Y X"]
     graph: Graph
     candidates: Candidates
-    visits: Int32[Array, "*batch S S"]
-    sensed: Bool[Array, "*batch S S B"]
+    visits: Int32[Array, "*batch I J"]
+    sensed: Bool[Array, "*batch I J B"]
     sightings: Sightings
 
 

@@ -14,7 +14,7 @@ def cut(grid: Array, cell: Int32[Array, "2"], reach: int) -> Array:
     return jax.lax.dynamic_slice(grid, (cell[0] - reach, cell[1] - reach), (side, side))
 
 
-def tile(config: Config, grid: Shaped[Array, "G G"]) -> Shaped[Array, "stride stride T T"]:
+def tile(config: Config, grid: Shaped[Array, "Y X"]) -> Shaped[Array, "stride stride TY TX"]:
     """Group the cells by their place within a tile: then the cells at one offset from all sites are one plain slice."""
     count, stride = grid.shape[0] // config.stride, config.stride
     return grid.reshape(count, stride, count, stride).transpose(1, 3, 0, 2)
@@ -22,7 +22,7 @@ def tile(config: Config, grid: Shaped[Array, "G G"]) -> Shaped[Array, "stride st
 
 def around_sites(
     config: Config,
-    tiles: Shaped[Array, "stride stride T T"],
+    tiles: Shaped[Array, "stride stride TY TX"],
     offsets: Int32[np.ndarray, "n 2"],
     first: Int32[Array, "2"],
     count: int,

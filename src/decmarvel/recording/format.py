@@ -74,7 +74,7 @@ class Recording:
     """False where the mission was interrupted."""
     version: str
     """Version of the package that wrote the file."""
-    free: Bool[np.ndarray, "G G"]
+    free: Bool[np.ndarray, "Y X"]
     start: Int16[np.ndarray, "2"]
     base: Int16[np.ndarray, "N 2"]
     site: Int16[np.ndarray, "moments N 2"]

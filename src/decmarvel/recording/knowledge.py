@@ -29,14 +29,14 @@ _MARGIN_CELLS = 4
 
 @dataclass(frozen=True)
 class KnowledgeHistory:
-    """Moment 0 is take-off, moment t is after decision t. N: robots. S: sites a side. slots: 0 to 11 of the 25."""
+    """Moment 0 is take-off, moment t is after decision t. N: robots. slots: 0 to 11 of the 25."""
 
     recording: Recording
-    known_at: UInt16[np.ndarray, "N G G"]
+    known_at: UInt16[np.ndarray, "N Y X"]
     """Since when each robot knows each cell."""
-    node_at: UInt16[np.ndarray, "N S S"]
+    node_at: UInt16[np.ndarray, "N I J"]
     """Since when it can go to each site."""
-    edge_at: UInt16[np.ndarray, "N slots S S"]
+    edge_at: UInt16[np.ndarray, "N slots I J"]
     """Since when it can go from a site to its neighbour in a slot. The other slots are the same edges, backwards."""
     home_mm: Int32[np.ndarray, "moments N"]
     """The length of the way home over its own graph."""
@@ -50,7 +50,7 @@ class KnowledgeHistory:
         return self.node_at.shape[-1]
 
     @property
-    def merged(self) -> UInt8[np.ndarray, "G G"]:
+    def merged(self) -> UInt8[np.ndarray, "Y X"]:
         """The team's belief at the end."""
         known = self.known_at.min(axis=0) != NOT_YET
         return np.where(known, np.where(self.recording.free, FREE, OCCUPIED), UNKNOWN).astype(np.uint8)
@@ -74,7 +74,7 @@ class HistoryBuilder:
         self._changes: list[Int32[np.ndarray, "changes 4"]] = []
         self._utility = np.zeros((robots, sites, sites), np.int32)
 
-    def add(self, belief: UInt8[Array, "N G G"], graph: Graph, site: Int32[Array, "N 2"]) -> None:
+    def add(self, belief: UInt8[Array, "N Y X"], graph: Graph, site: Int32[Array, "N 2"]) -> None:
         """Add a moment: all robots' maps, graphs and sites."""
         moment, sites = len(self._home_mm), self._utility.shape[-1]
         belief, edge, home_mm, utility, site = jax.device_get((belief, graph.edge, graph.home_mm, graph.utility, site))
@@ -128,7 +128,7 @@ def _unknown_graph(config: Config, sites: int) -> Graph:
 
 @partial(jax.jit, static_argnums=0)
 def _graphs(
-    config: Config, belief: UInt8[Array, "N G G"], base: Int32[Array, "N 2"], middle: Int32[Array, "N 2"], before: Graph
+    config: Config, belief: UInt8[Array, "N Y X"], base: Int32[Array, "N 2"], middle: Int32[Array, "N 2"], before: Graph
 ) -> Graph:
     """All robots' graphs at the next moment."""
 

@@ -16,7 +16,7 @@ from decmarvel.recording.format import Recording, RecordingError
 from decmarvel.robot.belief import remember
 
 
-def beliefs(recording: Recording) -> Iterator[UInt8[Array, "N G G"]]:
+def beliefs(recording: Recording) -> Iterator[UInt8[Array, "N Y X"]]:
     """Yield the beliefs of all robots after take-off and after each decision: T + 1 arrays."""
     config = recording.config
     if not config.noise.off:
@@ -32,7 +32,7 @@ def beliefs(recording: Recording) -> Iterator[UInt8[Array, "N G G"]]:
         yield known
 
 
-def beliefs_after(recording: Recording, decision: int) -> UInt8[Array, "N G G"]:
+def beliefs_after(recording: Recording, decision: int) -> UInt8[Array, "N Y X"]:
     """The beliefs after one decision; 0 is take-off, `recording.decisions` is the end."""
     if not 0 <= decision <= recording.decisions:
         raise RecordingError(f"there is no decision {decision}; the mission has {recording.decisions}")
@@ -40,7 +40,7 @@ def beliefs_after(recording: Recording, decision: int) -> UInt8[Array, "N G G"]:
 
 
 @partial(jax.jit, static_argnums=(0, 3))
-def _after_start_scan(config: Config, free: Bool[Array, "G G"], start: Site, robots: int) -> UInt8[Array, "N G G"]:
+def _after_start_scan(config: Config, free: Bool[Array, "Y X"], start: Site, robots: int) -> UInt8[Array, "N Y X"]:
     cell = config.lattice.cell(start)
     around = cut(free, cell, sensor_disc(config).reach)
     known = remember(jnp.full(free.shape, UNKNOWN, jnp.uint8), around, scan(config, free, cell), cell)
@@ -50,14 +50,14 @@ def _after_start_scan(config: Config, free: Bool[Array, "G G"], start: Site, rob
 @partial(jax.jit, static_argnums=0)
 def _after_move(
     config: Config,
-    free: Bool[Array, "G G"],
-    known: UInt8[Array, "N G G"],
+    free: Bool[Array, "Y X"],
+    known: UInt8[Array, "N Y X"],
     site: Int32[Array, "N 2"],
     target: Int32[Array, "N 2"],
     heading: Int32[Array, "N"],
     turn: Int32[Array, "N"],
     active: Bool[Array, "N"],
-) -> UInt8[Array, "N G G"]:
+) -> UInt8[Array, "N Y X"]:
     unused = jax.random.key(0)  # only noise needs random numbers
 
     def robot(belief: Array, site: Site, target: Site, heading: Scalar, turn: Scalar, active: Array) -> Array:

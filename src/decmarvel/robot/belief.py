@@ -9,11 +9,11 @@ from decmarvel.core.windows import cut
 
 
 def remember(
-    belief: UInt8[Array, "G G"],
+    belief: UInt8[Array, "Y X"],
     free: Bool[Array, "side side"],
     seen: Bool[Array, "side side"],
     cell: Int32[Array, "2"],
-) -> UInt8[Array, "G G"]:
+) -> UInt8[Array, "Y X"]:
     """Write into a private belief which of the seen cells around a cell are free. Both are patches centred on it."""
     reach = seen.shape[0] // 2
     measured = jnp.where(free, FREE, OCCUPIED).astype(jnp.uint8)

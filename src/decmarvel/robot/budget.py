@@ -20,7 +20,7 @@ def must_return(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> 
     return graph.home_mm[site[0], site[1]] + config.safety_margin_mm >= budget_mm
 
 
-def affordable(config: Config, view: LocalView, here_mm: Int32[Array, "S S"]) -> Bool[Array, "S S"]:
+def affordable(config: Config, view: LocalView, here_mm: Int32[Array, "I J"]) -> Bool[Array, "I J"]:
     """The nodes from which the way home still fits the budget."""
     return here_mm + view.graph.home_mm + config.safety_margin_mm <= view.budget_mm
 

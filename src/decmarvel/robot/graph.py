@@ -33,12 +33,12 @@ def shift_sites(values: Array, slot: int, fill: Array) -> Array:
     return padded[2 + dy : 2 + dy + side, 2 + dx : 2 + dx + side]
 
 
-def edges(config: Config, belief: UInt8[Array, "G G"]) -> Bool[Array, "K S S"]:
+def edges(config: Config, belief: UInt8[Array, "Y X"]) -> Bool[Array, "K I J"]:
     """Two sites are joined if every cell that the segment between them touches is known free. Symmetric by design."""
     sites = config.lattice.sites(belief.shape[0])
     tiles = tile(config, belief == FREE)
     origin = jnp.full(2, config.margin_tiles, jnp.int32)
-    found: dict[int, Bool[Array, "S S"]] = {}
+    found: dict[int, Bool[Array, "I J"]] = {}
     outside = jnp.array(False)
     for slot in (11, 7, 6, 8, 1, 3, 5, 9):  # one of each pair of opposite slots, the short ones
         clear = around_sites(config, tiles, touched_cells(config, slot), origin, sites).all(axis=0)
@@ -54,8 +54,8 @@ def edges(config: Config, belief: UInt8[Array, "G G"]) -> Bool[Array, "K S S"]:
 
 
 def shortest_paths(
-    config: Config, edge: Bool[Array, "K S S"], start_mm: Int32[Array, "S S"], unit: int = 1
-) -> Int32[Array, "S S"]:
+    config: Config, edge: Bool[Array, "K I J"], start_mm: Int32[Array, "I J"], unit: int = 1
+) -> Int32[Array, "I J"]:
     """Distances over edges, given 0 at the sources and upper bounds elsewhere (FAR_MM, or an earlier answer).
 
     Unit: 1 / `unit` of a millimetre. Paths add whole millimetres, so the remainder stays as it was at the source.
@@ -75,19 +75,19 @@ def shortest_paths(
     return jax.lax.while_loop(lambda carry: carry[1], relax, (start_mm, jnp.array(True)))[0]
 
 
-def from_sites(mask: Bool[Array, "S S"]) -> Int32[Array, "S S"]:
+def from_sites(mask: Bool[Array, "I J"]) -> Int32[Array, "I J"]:
     """Start values of `shortest_paths` with the given sites as sources."""
     return jnp.where(mask, 0, FAR_MM).astype(jnp.int32)
 
 
-def neighbour_values(values: Int32[Array, "S S"], site: Site, fill: int) -> Int32[Array, "K"]:
+def neighbour_values(values: Int32[Array, "I J"], site: Site, fill: int) -> Int32[Array, "K"]:
     """The values at the 25 slots around a site."""
     padded = jnp.pad(values, 2, constant_values=fill)
     return jax.lax.dynamic_slice(padded, (site[0], site[1]), (5, 5)).reshape(SLOTS)
 
 
 def hop_costs(
-    config: Config, edge: Bool[Array, "K S S"], distance_mm: Int32[Array, "S S"], site: Site
+    config: Config, edge: Bool[Array, "K I J"], distance_mm: Int32[Array, "I J"], site: Site
 ) -> Int32[Array, "K"]:
     """Length of the way through each slot to the source of a field of distances; the shortest is the next hop."""
     through = neighbour_values(distance_mm, site, FAR_MM) + jnp.asarray(config.lattice.slot_lengths_mm)
@@ -96,11 +96,11 @@ def hop_costs(
 
 def build(
     config: Config,
-    belief: UInt8[Array, "G G"],
+    belief: UInt8[Array, "Y X"],
     base: Site,
     sight: Sight,
     middle: Site,
-    home_mm: Int32[Array, "S S"],
+    home_mm: Int32[Array, "I J"],
 ) -> Graph:
     """The graph after a decision that only changed the belief within sensor range of a move around `middle`.
 

@@ -51,12 +51,12 @@ class Ways(eqx.Module):
 class Observation(Own):
     """The network's input for one robot. Everything is the robot's own knowledge."""
 
-    node_features: Float32[Array, "*batch S S 9"]
+    node_features: Float32[Array, "*batch I J 9"]
     """One column for each `Feature`."""
-    node_mask: Bool[Array, "*batch S S"]
-    edge: Bool[Array, "*batch K S S"]
-    histogram: Float32[Array, "*batch S S B"]
-    sensed: Bool[Array, "*batch S S B"]
+    node_mask: Bool[Array, "*batch I J"]
+    edge: Bool[Array, "*batch K I J"]
+    histogram: Float32[Array, "*batch I J B"]
+    sensed: Bool[Array, "*batch I J B"]
     budget: Float32[Array, "*batch 4"]
     """Budget features of Eq. 6."""
     tokens: Float32[Array, "*batch N L 5"]
@@ -127,7 +127,7 @@ def local_view(config: Config, robot: Robot) -> LocalView:
     )
 
 
-def guidepost(config: Config, graph: Graph, site: Site) -> Bool[Array, "S S"]:
+def guidepost(config: Config, graph: Graph, site: Site) -> Bool[Array, "I J"]:
     """The nodes on the way from a site to the nearest useful node, both ends included."""
 
     def on_the_way(carry: tuple[Site, Array]) -> Array:
@@ -144,7 +144,7 @@ def guidepost(config: Config, graph: Graph, site: Site) -> Bool[Array, "S S"]:
     return path & ~none_useful
 
 
-def nearest_node(config: Config, node: Bool[Array, "S S"], cell: Int32[Array, "*n 2"]) -> Int32[Array, "*n 2"]:
+def nearest_node(config: Config, node: Bool[Array, "I J"], cell: Int32[Array, "*n 2"]) -> Int32[Array, "*n 2"]:
     """The node nearest to each cell, within one spacing; (-1, -1) where there is none."""
     around = jnp.asarray(SLOT_OFFSETS[(np.abs(SLOT_OFFSETS) <= 1).all(axis=1)])
     around = around.reshape((1,) * (cell.ndim - 1) + (9, 2))
@@ -157,7 +157,7 @@ def nearest_node(config: Config, node: Bool[Array, "S S"], cell: Int32[Array, "*
     return jnp.where(near.any(axis=-1)[..., None], jnp.take_along_axis(clipped, best, axis=-2)[..., 0, :], -1)
 
 
-def trail_evidence(config: Config, sightings: Sightings, node: Bool[Array, "S S"]) -> Float32[Array, "S S"]:
+def trail_evidence(config: Config, sightings: Sightings, node: Bool[Array, "I J"]) -> Float32[Array, "I J"]:
     """m_v of Eq. 5: freshness of the latest sighting of a teammate at each node, 1 - age/L."""
     sites = node.shape[0]
     site = config.lattice.site(sightings.cell)
@@ -169,7 +169,7 @@ def trail_evidence(config: Config, sightings: Sightings, node: Bool[Array, "S S"
     return jnp.where(node, evidence[:-1].reshape(sites, sites), 0.0)
 
 
-def node_features(config: Config, view: LocalView) -> Float32[Array, "S S 9"]:
+def node_features(config: Config, view: LocalView) -> Float32[Array, "I J 9"]:
     """Eq. 5: offset (2), utility, guidepost, occupancy, best heading, teammates' trail, distance home, own visits."""
     graph, sites = view.graph, view.graph.home_mm.shape[0]
     node, utility = graph.node, graph.utility
@@ -225,7 +225,7 @@ def observe(config: Config, view: LocalView) -> Observation:
     """The features of one robot's view."""
     graph = view.graph
     token_site = nearest_node(config, graph.node, view.sightings.cell)
-    histogram: UInt8[Array, "S S B"] = graph.sight.histogram
+    histogram: UInt8[Array, "I J B"] = graph.sight.histogram
     shape = (SLOTS, config.headings_per_node)
     return Observation(
         **view.own,

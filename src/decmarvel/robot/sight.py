@@ -168,7 +168,7 @@ def per_site(config: Config, plan: Layout, values: Array) -> Array:
 
 
 def cut_window(
-    config: Config, belief: UInt8[Array, "G G"], sites: int, middle: Site
+    config: Config, belief: UInt8[Array, "Y X"], sites: int, middle: Site
 ) -> tuple[UInt8[Array, "side side"], Site]:
     """The part of a belief that can be seen from the sites around `middle`, and the first of those sites."""
     first = jnp.clip(middle - config.window_sites // 2, 0, sites - config.window_sites)
@@ -195,7 +195,7 @@ def seen_there(
     return sight & pack(config, plan, layer)[plan.square_index(plan.view.offsets.reshape(-1, 2)[plan.by_bin])]
 
 
-def sight_window(config: Config, belief: UInt8[Array, "G G"], sites: int, middle: Site) -> tuple[Sight, Site]:
+def sight_window(config: Config, belief: UInt8[Array, "Y X"], sites: int, middle: Site) -> tuple[Sight, Site]:
     """What can be seen from the sites around `middle`, and the first of those sites."""
     plan = utility_layout(config)
     known, first = cut_window(config, belief, sites, middle)
@@ -212,13 +212,13 @@ def sight_window(config: Config, belief: UInt8[Array, "G G"], sites: int, middle
     ), first
 
 
-def nearest_frontier_mm(config: Config, sight: Sight) -> Int32[Array, "S S B"]:
+def nearest_frontier_mm(config: Config, sight: Sight) -> Int32[Array, "I J B"]:
     """Distance of the nearest grouped frontier in each direction from each site; FAR_MM if there is none."""
     lengths = np.append(utility_layout(config).length_mm, np.int32(FAR_MM))
     return jnp.asarray(lengths)[sight.nearest_rank.astype(jnp.int32)]
 
 
-def nearest_frontiers(config: Config, sight: Sight) -> tuple[Int32[Array, "S S B"], Int32[Array, "S S B 2"]]:
+def nearest_frontiers(config: Config, sight: Sight) -> tuple[Int32[Array, "I J B"], Int32[Array, "I J B 2"]]:
     """Distance of the nearest grouped frontier in each direction from each site, and its cell."""
     plan, sites = utility_layout(config), sight.utility.shape[0]
     rank = jnp.minimum(sight.nearest_rank.astype(jnp.int32), len(plan.length_mm) - 1)

@@ -60,7 +60,7 @@ _FLYING: dict[str, Any] = {
 }
 
 
-def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: str | Path) -> None:
+def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "Y X"], path: str | Path) -> None:
     """Draw the explored building, all paths, and the floor never seen. `merged`: the team's belief at the end."""
     sheet = mission_sheet(recording, merged)
     figure, axes = sheet.figure()
@@ -86,12 +86,12 @@ def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "G G"], path: s
     save(figure, path)
 
 
-def mission_sheet(recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> Sheet:
+def mission_sheet(recording: Recording, merged: UInt8[np.ndarray, "Y X"]) -> Sheet:
     """The sheet of a mission: it shows the building and all cells that the team knows."""
     return Sheet(recording.config.cell_m, recording.origin_m, recording.shift, (merged != 0) | recording.free)
 
 
-def paint_mission(axes: Axes, sheet: Sheet, recording: Recording, merged: UInt8[np.ndarray, "G G"]) -> None:
+def paint_mission(axes: Axes, sheet: Sheet, recording: Recording, merged: UInt8[np.ndarray, "Y X"]) -> None:
     """Draw the team's map, all paths, and where robots began and ended."""
     sheet.paint(axes, merged == FREE, merged == OCCUPIED, recording.free & (merged != FREE))
     for number in _flown(recording):

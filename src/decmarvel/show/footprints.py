@@ -19,7 +19,7 @@ from decmarvel.show.style import FAINT, FLOOR, FOOTPRINTS, GROUND, INK, WALL, ro
 from decmarvel.simulation.roster import label
 
 
-def sensed(history: KnowledgeHistory, moment: int) -> Bool[np.ndarray, "N G G"]:
+def sensed(history: KnowledgeHistory, moment: int) -> Bool[np.ndarray, "N Y X"]:
     """Floor that each robot's own camera has found by a moment. The scan at the start is left out."""
     return (history.known_at > 0) & (history.known_at <= moment) & history.recording.free
 

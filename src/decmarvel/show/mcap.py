@@ -97,7 +97,7 @@ class MissionMessages:
         seconds, nanoseconds = divmod(int(self.times_ns[moment]), 10**9)
         return {"stamp": {"sec": seconds, "nanosec": nanoseconds}, "frame_id": "map"}
 
-    def _grid(self, moment: int, known_at: UInt16[np.ndarray, "G G"]) -> _Fields:
+    def _grid(self, moment: int, known_at: UInt16[np.ndarray, "Y X"]) -> _Fields:
         """The shown window. As in ROS, the first row has the smallest y."""
         window = self.history.window
         free, known = self.recording.free[window], known_at[window] <= moment

@@ -62,7 +62,7 @@ class Sheet:
         return figure, axes
 
     def paint(
-        self, axes: Axes, floor: Bool[np.ndarray, "G G"], wall: Bool[np.ndarray, "G G"], missed: Bool[np.ndarray, "G G"]
+        self, axes: Axes, floor: Bool[np.ndarray, "Y X"], wall: Bool[np.ndarray, "Y X"], missed: Bool[np.ndarray, "Y X"]
     ) -> None:
         """Colour the cells: floor, walls, missed floor (hatched), and ground elsewhere."""
         kind = np.zeros(self.shown.shape, np.uint8)

@@ -149,14 +149,14 @@ def travel(
     lengths: Int32[Array, "N"],
     turns: Int32[Array, "N"],
     active: Bool[Array, "N"],
-) -> tuple[UInt8[Array, "N G G"], Progress, Glimpses]:
+) -> tuple[UInt8[Array, "N Y X"], Progress, Glimpses]:
     """Sense at each substep of the move; update the team's record, and note which robot saw which."""
     world, count = state.world, active.shape[0]
     reach = sensor_disc(config).reach
     number = jnp.arange(count, dtype=jnp.int32)
 
     def sense(
-        k: Scalar, number: Scalar, site: Site, target: Site, heading: Scalar, turn: Scalar, belief: UInt8[Array, "G G"]
+        k: Scalar, number: Scalar, site: Site, target: Site, heading: Scalar, turn: Scalar, belief: UInt8[Array, "Y X"]
     ) -> tuple[Array, Array, Array, Array, Array]:
         key_robot = jax.random.fold_in(jax.random.fold_in(key, k), number)
         cell, now = substep_pose(config, site, target, heading, turn, k)
@@ -182,7 +182,7 @@ def travel(
 
 
 def arrive(
-    config: Config, robot: Robot, move: Move, length_mm: Scalar, turn: Scalar, belief: UInt8[Array, "G G"]
+    config: Config, robot: Robot, move: Move, length_mm: Scalar, turn: Scalar, belief: UInt8[Array, "Y X"]
 ) -> Robot:
     """Pose, budget, memory and graph of one robot after its move."""
     sites = robot.visits.shape[0]

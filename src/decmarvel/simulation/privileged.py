@@ -14,14 +14,14 @@ NONE, SELF, TEAM, UNEXPLORED = 0, 1, 2, 3
 class PrivilegedView(eqx.Module):
     """The critic's extra input for one robot."""
 
-    fractions: Float32[Array, "*batch S S 3"]
+    fractions: Float32[Array, "*batch I J 3"]
     """Share of each site's tile that the robot knows, that only teammates know, and that no robot has explored."""
     sites: Int32[Array, "*batch N 2"]
     active: Bool[Array, "*batch N"]
     post_success: Bool[Array, "*batch"]
 
 
-def decompose(beliefs: UInt8[Array, "N G G"], free: Bool[Array, "G G"], number: Scalar) -> UInt8[Array, "G G"]:
+def decompose(beliefs: UInt8[Array, "N Y X"], free: Bool[Array, "Y X"], number: Scalar) -> UInt8[Array, "Y X"]:
     """Eq. 15: label each cell as known to the robot itself, known to a teammate only, or unexplored free space."""
     known = beliefs != UNKNOWN
     own, team = known[number], known.any(axis=0)

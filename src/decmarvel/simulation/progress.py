@@ -20,7 +20,7 @@ class Footprints(eqx.Module):
     """Free cells that were new to the robot itself."""
 
 
-def begin_progress(config: Config, world: World, belief: UInt8[Array, "G G"], present: Bool[Array, "N"]) -> Progress:
+def begin_progress(config: Config, world: World, belief: UInt8[Array, "Y X"], present: Bool[Array, "N"]) -> Progress:
     """The record after the start scan, which every present robot shares."""
     known = belief == FREE
     covered = known.sum().astype(jnp.int32)
@@ -37,8 +37,8 @@ def begin_progress(config: Config, world: World, belief: UInt8[Array, "G G"], pr
 
 
 def add_patches(
-    grid: UInt8[Array, "G G"], cells: Int32[Array, "N 2"], patches: Bool[Array, "N side side"]
-) -> UInt8[Array, "G G"]:
+    grid: UInt8[Array, "Y X"], cells: Int32[Array, "N 2"], patches: Bool[Array, "N side side"]
+) -> UInt8[Array, "Y X"]:
     """Add one at every set cell of every patch."""
     side = patches.shape[-1]
 

@@ -35,7 +35,7 @@ class SharedGreedyPlanner(RadioPlanner):
         frontier = nearest_frontiers(config, jax.tree.map(lambda leaf: leaf[0], views.graph.sight))[1]
         number = jnp.arange(len(exploring), dtype=jnp.int32)
 
-        def kept(view: LocalView, within: Bool[Array, "S S"], goal: Goal, flies: Bool[Array, ""]) -> Goal:
+        def kept(view: LocalView, within: Bool[Array, "I J"], goal: Goal, flies: Bool[Array, ""]) -> Goal:
             keep = flies & still_wanted(config, view, goal) & within[goal.site[0], goal.site[1]]
             return goal.otherwise(keep, Goal.none())
 
@@ -53,7 +53,7 @@ class SharedGreedyPlanner(RadioPlanner):
         return jax.vmap(lambda view, goal: towards(config, view, goal, far_sighted=True))(views, goals), goals
 
 
-def repulsion_mm(config: Config, cell: Int32[Array, "S S B 2"], goals: Int32[Array, "N 2"]) -> Int32[Array, "S S B"]:
+def repulsion_mm(config: Config, cell: Int32[Array, "I J B 2"], goals: Int32[Array, "N 2"]) -> Int32[Array, "I J B"]:
     """Millimetres that the goals of others add to the cost of frontier cells."""
 
     def add(total: Array, goal: Int32[Array, "2"]) -> tuple[Array, None]:

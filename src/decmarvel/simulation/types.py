@@ -12,7 +12,7 @@ from decmarvel.worlds.world import World
 class Progress(eqx.Module):
     """The team's record, which only metrics, rewards and critics may read."""
 
-    known_by: UInt8[Array, "*batch G G"]
+    known_by: UInt8[Array, "*batch Y X"]
     """Number of robots that know each free cell of the ground truth."""
     covered: Int32[Array, "*batch"]
     own_covered: Int32[Array, "*batch N"]

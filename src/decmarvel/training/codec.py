@@ -122,7 +122,7 @@ def encode(
     nodes: Nodes,
     situation: Situation,
     privileged: PrivilegedView,
-    stale: Bool[Array, "S S"] | None,
+    stale: Bool[Array, "I J"] | None,
     log_probability: Float32[Array, ""],
 ) -> Snapshot:
     """The snapshot of a state. The nodes must have as many places as the true nodes."""
@@ -158,7 +158,7 @@ def encode(
     )
 
 
-def encode_options(nodes: Nodes, situation: Situation, stale: Bool[Array, "S S"]) -> StoredOptions:
+def encode_options(nodes: Nodes, situation: Situation, stale: Bool[Array, "I J"]) -> StoredOptions:
     """The options of a robot, its ways, and the labels of its nodes."""
     options, ways = situation.known_options, nodes.known_ways
     return StoredOptions(

@@ -207,7 +207,7 @@ def snapshots(
     air: RunningMissions,
     nodes: Nodes,
     situation: Situation,
-    stale: Bool[Array, "E N S S"] | None,
+    stale: Bool[Array, "E N I J"] | None,
     log_probability: Float32[Array, "E N"],
 ) -> Snapshot:
     """What the memory keeps of every robot of every mission."""
@@ -220,7 +220,7 @@ def snapshots(
             number: Int32[Array, ""],
             nodes: Nodes,
             situation: Situation,
-            stale: Bool[Array, "S S"] | None,
+            stale: Bool[Array, "I J"] | None,
             log_probability: Float32[Array, ""],
         ) -> Snapshot:
             privileged = privileged_view(config, state, number)

@@ -26,7 +26,7 @@ class TrueNodes(eqx.Module):
     edges: UInt32[Array, "*batch M"]
 
 
-def linked_sites(edge: Bool[Array, "K S S"], config: Config, start: Site) -> Bool[Array, "S S"]:
+def linked_sites(edge: Bool[Array, "K I J"], config: Config, start: Site) -> Bool[Array, "I J"]:
     """Sites that edges join with the start."""
     return shortest_paths(config, edge, from_sites(site_mask(edge.shape[1], start))) < FAR_MM
 

@@ -10,11 +10,11 @@ from decmarvel.robot.sight import frontiers, nearest_frontiers
 from decmarvel.simulation.team_map import merge
 
 
-def stale_labels(config: Config, views: LocalView) -> Bool[Array, "N S S"]:
+def stale_labels(config: Config, views: LocalView) -> Bool[Array, "N I J"]:
     """For each robot and node, whether the team has resolved the nearest frontier still to see from the node."""
     news = frontiers(merge(views.belief))
 
-    def one(view: LocalView) -> Bool[Array, "S S"]:
+    def one(view: LocalView) -> Bool[Array, "I J"]:
         away_mm, cell = nearest_frontiers(config, view.graph.sight)
         left_mm = jnp.where(view.sensed, FAR_MM, away_mm)
         nearest = jnp.argmin(left_mm, axis=-1)[..., None]

@@ -41,17 +41,17 @@ def advise_spacing(build: Callable[[float], Building]) -> float | None:
     return None
 
 
-def true_edges(config: Config, world: World) -> Bool[Array, "K S S"]:
+def true_edges(config: Config, world: World) -> Bool[Array, "K I J"]:
     """The edges of the graph of a robot that knows everything."""
     return _graph(config, world.free, world.start)[0]
 
 
-def reachable_sites(config: Config, world: World) -> Bool[np.ndarray, "S S"]:
+def reachable_sites(config: Config, world: World) -> Bool[np.ndarray, "I J"]:
     """Sites with a path of edges from the start in the fully known building."""
     return np.asarray(_graph(config, world.free, world.start)[1])
 
 
-def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "G G"]:
+def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "Y X"]:
     """Free cells that can be seen from some reachable site.
 
     Sites are scanned in chunks, in a fixed random order; sites with no unseen cell in range are skipped.
@@ -70,7 +70,7 @@ def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "G G"]:
     return free & ~unseen
 
 
-def _any_around(mask: Bool[np.ndarray, "G G"], cells: Int32[np.ndarray, "n 2"], reach: int) -> Bool[np.ndarray, " n"]:
+def _any_around(mask: Bool[np.ndarray, "Y X"], cells: Int32[np.ndarray, "n 2"], reach: int) -> Bool[np.ndarray, " n"]:
     """Whether the square around each cell holds any set cell."""
     sums: Int[np.ndarray, "above right"] = np.pad(mask, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32).cumsum(axis=1)
     y, x = cells.T
@@ -80,12 +80,12 @@ def _any_around(mask: Bool[np.ndarray, "G G"], cells: Int32[np.ndarray, "n 2"], 
 
 
 @partial(jax.jit, static_argnums=0)
-def _graph(config: Config, free: Bool[Array, "G G"], start: Site) -> tuple[Bool[Array, "K S S"], Bool[Array, "S S"]]:
-    belief: UInt8[Array, "G G"] = jnp.where(free, FREE, OCCUPIED).astype(jnp.uint8)
+def _graph(config: Config, free: Bool[Array, "Y X"], start: Site) -> tuple[Bool[Array, "K I J"], Bool[Array, "I J"]]:
+    belief: UInt8[Array, "Y X"] = jnp.where(free, FREE, OCCUPIED).astype(jnp.uint8)
     edge = edges(config, belief)
     return edge, shortest_paths(config, edge, from_sites(site_mask(edge.shape[1], start))) < FAR_MM
 
 
 @partial(jax.jit, static_argnums=0)
-def _scans(config: Config, free: Bool[Array, "G G"], cells: Int32[Array, "n 2"]) -> Bool[Array, "n side side"]:
+def _scans(config: Config, free: Bool[Array, "Y X"], cells: Int32[Array, "n 2"]) -> Bool[Array, "n side side"]:
     return jax.vmap(lambda cell: scan(config, free, cell))(cells)

@@ -30,7 +30,7 @@ class FinalMap:
     """A recorded mission and the team's map at its end."""
 
     recording: Recording
-    merged: UInt8[np.ndarray, "G G"]
+    merged: UInt8[np.ndarray, "Y X"]
 
     @property
     def result(self) -> str:

@@ -50,8 +50,8 @@ class FrontierPlanner(Planner):
 
 
 def sector_cost_mm(
-    config: Config, view: LocalView, cell: Int32[Array, "S S B 2"], sector_m: float
-) -> Int32[Array, "S S B"]:
+    config: Config, view: LocalView, cell: Int32[Array, "I J B 2"], sector_m: float
+) -> Int32[Array, "I J B"]:
     """Extra cost of frontier cells that do not lie in the robot's own direction from its base."""
     own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
     offset = (cell - config.lattice.cell(view.base)[None, None, None]).astype(jnp.float32)
@@ -63,10 +63,10 @@ def sector_cost_mm(
 def frontier_costs_mm(
     config: Config,
     view: LocalView,
-    here_mm: Int32[Array, "S S"],
-    within_budget: Bool[Array, "S S"],
-    extra_mm: Int32[Array, "S S B"],
-) -> Int32[Array, "S S B"]:
+    here_mm: Int32[Array, "I J"],
+    within_budget: Bool[Array, "I J"],
+    extra_mm: Int32[Array, "I J B"],
+) -> Int32[Array, "I J B"]:
     """Cost of each node's nearest frontier in each direction: the way to the node, the rest, and the extra cost."""
     distance_mm = nearest_frontiers(config, view.graph.sight)[0]
     cost_mm = here_mm[..., None] + distance_mm + extra_mm
@@ -76,10 +76,10 @@ def frontier_costs_mm(
 def cheapest_frontier(
     config: Config,
     view: LocalView,
-    here_mm: Int32[Array, "S S"],
-    within_budget: Bool[Array, "S S"],
-    cell: Int32[Array, "S S B 2"],
-    cost_mm: Int32[Array, "S S B"],
+    here_mm: Int32[Array, "I J"],
+    within_budget: Bool[Array, "I J"],
+    cell: Int32[Array, "I J B 2"],
+    cost_mm: Int32[Array, "I J B"],
     far_sighted: bool,
 ) -> Goal:
     """The cheapest of the frontiers that are nearest to a node in a direction, and the node to look at it from."""

@@ -36,13 +36,13 @@ class Goal(eqx.Module):
         return Goal(jnp.where(keep, self.site, other.site), jnp.where(keep, self.cell, other.cell))
 
 
-def distances_from_here(config: Config, view: LocalView) -> Int32[Array, "S S"]:
+def distances_from_here(config: Config, view: LocalView) -> Int32[Array, "I J"]:
     return shortest_paths(config, view.graph.edge, from_sites(site_mask(view.visits.shape[0], view.site)))
 
 
 def seen_from(
     config: Config, view: LocalView, cell: Int32[Array, "2"]
-) -> tuple[Bool[Array, "S S"], Int32[Array, "S S"]]:
+) -> tuple[Bool[Array, "I J"], Int32[Array, "I J"]]:
     """The sites from which a cell is in sight and was not looked at before, and their distances in millimetres."""
     around, sites = disc(config.utility_radius_cells), view.visits.shape[0]
     reach = around.reach
@@ -66,7 +66,7 @@ def seen_from(
 def viewpoint(
     config: Config,
     view: LocalView,
-    travel_mm: Int32[Array, "S S"],
+    travel_mm: Int32[Array, "I J"],
     frontier: Int32[Array, "2"],
     otherwise: Site,
     far_sighted: bool,
@@ -107,7 +107,7 @@ def towards(config: Config, view: LocalView, goal: Goal, far_sighted: bool) -> P
     return by_slot(config, -costs.astype(jnp.float32), gazes(config, view, goal, far_sighted), choice)
 
 
-def first_slots(config: Config, view: LocalView) -> Int32[Array, "S S"]:
+def first_slots(config: Config, view: LocalView) -> Int32[Array, "I J"]:
     """The slot of the first hop of `towards`, for goals at all sites at once: the distances carry its number."""
     lengths_mm = config.lattice.slot_lengths_mm + config.lattice.nearer_stop_first_mm
     admitted = view.candidates.mask & view.graph.edge[:, view.site[0], view.site[1]]

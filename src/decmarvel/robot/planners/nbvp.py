@@ -28,9 +28,9 @@ BRANCH = 24
 class Plan(eqx.Module):
     """What a robot keeps between decisions: the gain of every site as known so far, and the rest of its branch."""
 
-    gain: Int32[Array, "*batch S S"]
+    gain: Int32[Array, "*batch I J"]
     """Unknown cells in the best view from each site."""
-    heading_bin: Int32[Array, "*batch S S"]
+    heading_bin: Int32[Array, "*batch I J"]
     branch: Int32[Array, "*batch V 2"]
     """Sites that come next, (-1, -1) after the last."""
     site: Int32[Array, "*batch 2"]
@@ -40,10 +40,10 @@ class Plan(eqx.Module):
 class Tree(NamedTuple):
     """A tree over lattice sites, as arrays over sites."""
 
-    inside: Bool[Array, "S S"]
-    length_mm: Int32[Array, "S S"]
-    worth: Float32[Array, "S S"]
-    parent: Int32[Array, "S S"]
+    inside: Bool[Array, "I J"]
+    length_mm: Int32[Array, "I J"]
+    worth: Float32[Array, "I J"]
+    parent: Int32[Array, "I J"]
     """Flat index of the parent site; the root is its own parent."""
     size: Scalar
 
@@ -94,7 +94,7 @@ class NextBestViewPlanner(Planner):
         return by_slot(config, score, heading, choice), Plan(gain, heading_bin, rest, view.site)
 
 
-def refresh(config: Config, view: LocalView, memory: Plan) -> tuple[Int32[Array, "S S"], Int32[Array, "S S"]]:
+def refresh(config: Config, view: LocalView, memory: Plan) -> tuple[Int32[Array, "I J"], Int32[Array, "I J"]]:
     """The gains and best headings of all sites; those that the last decision may have changed are computed again."""
     sites = view.visits.shape[0]
     before = jnp.where(memory.site >= 0, memory.site, view.site)
@@ -103,7 +103,7 @@ def refresh(config: Config, view: LocalView, memory: Plan) -> tuple[Int32[Array,
 
 
 def gain_window(
-    config: Config, belief: UInt8[Array, "G G"], sites: int, middle: Site
+    config: Config, belief: UInt8[Array, "Y X"], sites: int, middle: Site
 ) -> tuple[Int32[Array, "w w"], Int32[Array, "w w"], Site]:
     """Unknown cells in the best view from each site around `middle`, that view's bin, and the first of those sites."""
     plan = layout(config, config.sensor_radius_cells)
@@ -121,7 +121,7 @@ def worth_of(promise: Float32[Array, ""], length_mm: Scalar) -> Float32[Array, "
 
 
 def attach(
-    tree: Tree, promise: Float32[Array, "S S"], parent: Site, child: Site, hop_mm: Scalar, go: Bool[Array, ""]
+    tree: Tree, promise: Float32[Array, "I J"], parent: Site, child: Site, hop_mm: Scalar, go: Bool[Array, ""]
 ) -> Tree:
     """The tree with one more vertex if `go` is true."""
     at = (child[0], child[1])
@@ -153,8 +153,8 @@ def hop_mm(config: Config, view: LocalView, start: Site, end: Site) -> Scalar:
 def replant(
     config: Config,
     view: LocalView,
-    open_: Bool[Array, "S S"],
-    promise: Float32[Array, "S S"],
+    open_: Bool[Array, "I J"],
+    promise: Float32[Array, "I J"],
     branch: Int32[Array, "V 2"],
 ) -> Tree:
     """A tree of the current site and the rest of the last best branch, as far as its edges and nodes still exist."""
@@ -182,7 +182,7 @@ def replant(
 
 
 def grow(
-    config: Config, key: Key, view: LocalView, open_: Bool[Array, "S S"], promise: Float32[Array, "S S"], tree: Tree
+    config: Config, key: Key, view: LocalView, open_: Bool[Array, "I J"], promise: Float32[Array, "I J"], tree: Tree
 ) -> Tree:
     """Sample a node, take the nearest vertex, extend it by the edge that leads nearest to the sample."""
     sites = promise.shape[0]

@@ -66,7 +66,7 @@ class PotentialPlanner(Planner):
         open_ = view.graph.node & affordable(config, view, here_mm)
         elsewhere = open_ & ~site_mask(sites, view.site)
 
-        def reach(centre: Int32[Array, "2"], size: Scalar) -> tuple[Int32[Array, "S S"], Scalar]:
+        def reach(centre: Int32[Array, "2"], size: Scalar) -> tuple[Int32[Array, "I J"], Scalar]:
             """Distances to a cluster's centre, and its viewpoint as a flat index, -1 where it has none."""
             sees, length_mm = seen_from(config, view, centre)
             sees &= size > 0
@@ -88,7 +88,7 @@ class PotentialPlanner(Planner):
         return towards(config, view, goal, far_sighted=True), None
 
 
-def cluster(frontier: Bool[Array, "G G"]) -> Clusters:
+def cluster(frontier: Bool[Array, "Y X"]) -> Clusters:
     """Frontier cells linked transitively by L1 steps below three cells; the largest clusters, biggest first."""
     row, column = jnp.nonzero(frontier, size=TARGETS, fill_value=-1)
     row, column = row.astype(jnp.int32), column.astype(jnp.int32)
@@ -118,7 +118,7 @@ def cluster(frontier: Bool[Array, "G G"]) -> Clusters:
     return Clusters(jnp.stack([row[centre], column[centre]], axis=-1), size)
 
 
-def attraction(config: Config, distance_mm: Int32[Array, "C S S"], size: Int32[Array, "C"]) -> Int32[Array, "S S"]:
+def attraction(config: Config, distance_mm: Int32[Array, "C I J"], size: Int32[Array, "C"]) -> Int32[Array, "I J"]:
     """- sum_j n_j / d_j, in cells; nothing from a cluster nearer than a cell or out of reach."""
     cell_mm = round(1000 * config.cell_m)
     if UNIT * cell_mm * TARGETS >= 2**31:
@@ -127,7 +127,7 @@ def attraction(config: Config, distance_mm: Int32[Array, "C S S"], size: Int32[A
     return -jnp.where((distance_mm < FAR_MM) & (distance_mm >= cell_mm), pull, 0).sum(axis=0)
 
 
-def repulsion(config: Config, sightings: Sightings, sites: int) -> Int32[Array, "S S"]:
+def repulsion(config: Config, sightings: Sightings, sites: int) -> Int32[Array, "I J"]:
     """Sum over the teammates seen at the last decision of max(0, R - L1 distance), in cells of the original's size."""
     index = jnp.arange(sites, dtype=jnp.int32)
     cell = config.lattice.cell(jnp.stack([index, index], axis=-1))  # of the diagonal sites: all rows and columns
@@ -138,20 +138,20 @@ def repulsion(config: Config, sightings: Sightings, sites: int) -> Int32[Array, 
 
 
 def descend(
-    view: LocalView, open_: Bool[Array, "S S"], potential: Int32[Array, "S S"], viewpoint: Int32[Array, "C"]
+    view: LocalView, open_: Bool[Array, "I J"], potential: Int32[Array, "I J"], viewpoint: Int32[Array, "C"]
 ) -> Scalar:
     """Walk downhill from the robot's node to a cluster's viewpoint; return its flat index, or that of the last node."""
     sites = view.visits.shape[0]
     stop = jnp.zeros(sites * sites + 1, bool).at[viewpoint].set(True)[:-1].reshape(sites, sites)
     slots = jnp.asarray(SLOT_OFFSETS)
 
-    def going(carry: tuple[Site, Scalar, Int32[Array, "S S"], Scalar]) -> Bool[Array, ""]:
+    def going(carry: tuple[Site, Scalar, Int32[Array, "I J"], Scalar]) -> Bool[Array, ""]:
         site, _, _, count = carry
         return ~stop[site[0], site[1]] & (count < MOST_STEPS)
 
     def walk(
-        carry: tuple[Site, Scalar, Int32[Array, "S S"], Scalar],
-    ) -> tuple[Site, Scalar, Int32[Array, "S S"], Scalar]:
+        carry: tuple[Site, Scalar, Int32[Array, "I J"], Scalar],
+    ) -> tuple[Site, Scalar, Int32[Array, "I J"], Scalar]:
         site, flow, visits, count = carry
         level = potential + FLOW * UNIT * jnp.minimum(flow * visits, MOST_FLOW)
         admitted = view.graph.edge[:, site[0], site[1]] & (neighbour_values(open_.astype(jnp.int32), site, 0) > 0)

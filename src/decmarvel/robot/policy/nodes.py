@@ -107,7 +107,7 @@ def compact(observation: Observation, bucket: int, ways: Ways | None = None) -> 
     )
 
 
-def row_major(mask: Bool[Array, "S S"], bucket: int) -> tuple[Int32[Array, "M"], Int32[Array, "M 2"]]:
+def row_major(mask: Bool[Array, "I J"], bucket: int) -> tuple[Int32[Array, "M"], Int32[Array, "M 2"]]:
     """The masked sites in row-major order: flat index and site. Padding: an index beyond the last site, and -1."""
     sites = mask.shape[0]
     index = jnp.arange(sites * sites, dtype=jnp.int32)
@@ -117,19 +117,19 @@ def row_major(mask: Bool[Array, "S S"], bucket: int) -> tuple[Int32[Array, "M"],
     return flat, jnp.where((flat < sites * sites)[:, None], site, -1)
 
 
-def at_sites(values: Shaped[Array, "S S *n"], flat: Int32[Array, "M"]) -> Shaped[Array, "M *n"]:
+def at_sites(values: Shaped[Array, "I J *n"], flat: Int32[Array, "M"]) -> Shaped[Array, "M *n"]:
     """Values over the lattice at some sites, zero for padding."""
     rows = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
     return rows.at[flat].get(mode="fill", fill_value=0)
 
 
-def on_lattice(nodes: Nodes, values: Float[Array, "M"], sites: int) -> Float[Array, "S S"]:
+def on_lattice(nodes: Nodes, values: Float[Array, "M"], sites: int) -> Float[Array, "I J"]:
     """Values of places at their sites, zero elsewhere."""
     beyond = jnp.where(nodes.mask[:, None], nodes.site, sites)
     return jnp.zeros((sites, sites), values.dtype).at[beyond[:, 0], beyond[:, 1]].set(values, mode="drop")
 
 
-def edge_bits(edge: Bool[Array, "K S S"]) -> UInt32[Array, "S S"]:
+def edge_bits(edge: Bool[Array, "K I J"]) -> UInt32[Array, "I J"]:
     slots = jnp.arange(SLOTS, dtype=jnp.uint32)
     return (edge.astype(jnp.uint32) << slots[:, None, None]).sum(axis=0, dtype=jnp.uint32)
 
@@ -141,7 +141,7 @@ def shrink(nodes: Nodes, bucket: int) -> Nodes:
     )
 
 
-def nearest(mask: Bool[Array, "S S"], here: Site, most: int) -> Bool[Array, "S S"]:
+def nearest(mask: Bool[Array, "I J"], here: Site, most: int) -> Bool[Array, "I J"]:
     """At most `most` masked sites: whole rings around `here` while they fit, then part of the next, row by row."""
     sites = mask.shape[0]
     if sites * sites <= most:

@@ -28,7 +28,7 @@ APART_M = 8.0
 ALIKE_DEGREES = 30
 
 
-def find_options(config: Config, view: LocalView, stale: Float32[Array, "S S"], count: int) -> Options:
+def find_options(config: Config, view: LocalView, stale: Float32[Array, "I J"], count: int) -> Options:
     """The cheapest goals that lie apart. `stale`: probability that teammates have explored behind a node's frontier."""
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
@@ -38,7 +38,7 @@ def find_options(config: Config, view: LocalView, stale: Float32[Array, "S S"], 
     cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
     first = first_slots(config, view)
 
-    def next_best(cost_mm: Int32[Array, "S S B"], _: None) -> tuple[Int32[Array, "S S B"], tuple[Array, ...]]:
+    def next_best(cost_mm: Int32[Array, "I J B"], _: None) -> tuple[Int32[Array, "I J B"], tuple[Array, ...]]:
         goal = cheapest_frontier(config, view, here_mm, within_budget, cell, cost_mm, far_sighted=True)
         slot = first[goal.site[0], goal.site[1]]
         gaze = gazes(config, view, goal, far_sighted=True)[slot]

@@ -76,7 +76,7 @@ class Algorithm(ABC):
     def update(self, learner: Any, batch: Batch, compute: Compute) -> tuple[Any, Metrics]:
         """One step of all networks, computed from the networks as they were."""
 
-    def stale_labels(self, config: Config, views: LocalView) -> Bool[Array, "N S S"] | None:
+    def stale_labels(self, config: Config, views: LocalView) -> Bool[Array, "N I J"] | None:
         """Labels of the actor's staleness predictor, robot by robot; None if the actor has no predictor."""
         return None
 

@@ -83,7 +83,7 @@ class Proximal(Algorithm):
             updates=jnp.array(0, jnp.int32),
         )
 
-    def stale_labels(self, config: Config, views: LocalView) -> Bool[Array, "N S S"] | None:
+    def stale_labels(self, config: Config, views: LocalView) -> Bool[Array, "N I J"] | None:
         return stale_labels(config, views)
 
     def update(self, learner: ProximalLearner, batch: Batch, compute: Compute) -> tuple[ProximalLearner, Metrics]:
