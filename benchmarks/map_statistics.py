@@ -1,6 +1,7 @@
-"""Compare the generated indoor maps with a folder of maps of the same kind, as a Markdown table.
+"""Compare generated maps with others, as a Markdown table.
 
-python benchmarks/map_statistics.py [--maps DIR] [--count 300]
+python benchmarks/map_statistics.py [--maps DIR] [--count 300]    # indoor maps in blocks, and a folder of such maps
+python benchmarks/map_statistics.py --real DIR [--count 30]       # all families in metres, and maps of real places
 """
 
 import argparse
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from decmarvel.worlds import Building, generate, load
+from decmarvel.worlds import FAMILIES, Building, MapError, generate, load
+from decmarvel.worlds.measures import RADII_M, Measures, measure
 from decmarvel.worlds.statistics import BlockStatistics, block_statistics
 
 COUNTS: dict[str, Callable[[BlockStatistics], float]] = {
@@ -35,12 +37,34 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[BlockStatistics], Sequence[int]], Seque
 }
 """Values pooled over all maps; the table gives the share in each range."""
 
+SIZES: dict[str, Callable[[Measures], float]] = {
+    "longer side, m": lambda m: m.size_m[0],
+    "shorter side, m": lambda m: m.size_m[1],
+    "floor, m2": lambda m: m.floor_m2,
+} | {f"reached, radius {radius_m:g} m": lambda m, k=k: m.reached[k] for k, radius_m in enumerate(RADII_M)}
+"""One number a map; the table gives mean and range."""
+
+WIDTHS: dict[str, Callable[[Measures], Sequence[float]]] = {
+    "openings up to 2.2 m, m": lambda m: m.openings_m,
+    "corridors, width, m": lambda m: m.corridors_m,
+    "rooms, m2": lambda m: m.rooms_m2,
+}
+"""Values pooled over all maps; the table gives the median and the middle half."""
+
+MEASURED_CELL_M = 0.1
+FLOOR_MAPS = (".png", ".pgm", ".yaml", ".npy")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--maps", type=Path, help="folder of map files to compare with")
-    parser.add_argument("--count", type=int, default=300, help="maps to generate of each split")
+    parser.add_argument("--real", type=Path, help="folder of maps of real places to compare all families with")
+    parser.add_argument("--count", type=int, help="maps to generate (default: 300 of each split; 30 with --real)")
     arguments = parser.parse_args()
+    if arguments.real is not None:
+        compare_with_real(arguments.real, arguments.count or 30)
+        return
+    arguments.count = arguments.count or 300
 
     columns: dict[str, list[Building]] = {}
     for split in ("train", "heldout"):
@@ -51,6 +75,46 @@ def main() -> None:
         maps = [load(path) for path in sorted(arguments.maps.iterdir()) if path.suffix in (".png", ".yaml", ".npy")]
         columns[f"{arguments.maps.name} ({len(maps)})"] = maps
     print_table({name: [block_statistics(building) for building in maps] for name, maps in columns.items()})
+
+
+def compare_with_real(folder: Path, count: int) -> None:
+    """Print the table of maps of real places beside training maps of all families, all in cells of 0.1 m."""
+    columns: dict[str, list[Measures]] = {}
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix in FLOOR_MAPS]
+    described = {path.stem for path in paths if path.suffix == ".yaml"}
+    for path in paths:
+        if path.suffix == ".yaml" or path.stem not in described:
+            try:
+                columns[path.stem] = [measure(load(path, cell_m=MEASURED_CELL_M))]
+            except MapError as problem:
+                print(problem)
+    for family in FAMILIES:
+        began = time.perf_counter()
+        maps = [generate(family, "train", k, MEASURED_CELL_M) for k in range(count)]
+        print(f"{family}: {1000 * (time.perf_counter() - began) / count:.0f} ms a map")
+        columns[f"{family} ({count})"] = [measure(building) for building in maps]
+
+    print("\n| mean (min..max) | " + " | ".join(columns) + " |")
+    print("|---" * (1 + len(columns)) + "|")
+    for name, size in SIZES.items():
+        cells = [mean_and_range([size(m) for m in column]) for column in columns.values()]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    for name, widths in WIDTHS.items():
+        cells = [middle_half([width for m in column for width in widths(m)]) for column in columns.values()]
+        print(f"| {name}: median (middle half) | " + " | ".join(cells) + " |")
+
+
+def mean_and_range(values: Sequence[float]) -> str:
+    digits = 2 if max(values) <= 1 else 0
+    mean, low, high = (f"{f(values):.{digits}f}" for f in (np.mean, np.min, np.max))
+    return mean if len(values) == 1 else f"{mean} ({low}..{high})"
+
+
+def middle_half(values: Sequence[float]) -> str:
+    if not values:
+        return "none"
+    low, median, high = (f"{value:.1f}" for value in np.percentile(values, (25, 50, 75)))
+    return f"{median} ({low}..{high})"
 
 
 def print_table(columns: dict[str, list[BlockStatistics]]) -> None:

@@ -13,9 +13,10 @@ from PIL import Image
 
 from decmarvel import __version__
 from decmarvel.cli import main
+from decmarvel.cli.options import FAMILY_NAMES
 from decmarvel.core.config import Config
 from decmarvel.recording.format import load_recording
-from decmarvel.worlds import Building, generate, load
+from decmarvel.worlds import FAMILIES, Building, generate, load
 from decmarvel.worlds.place import place
 from decmarvel.worlds.reach import advise_spacing, visible_cells, visible_share
 
@@ -233,6 +234,10 @@ def test_help_and_version(capsys):
         status, out, _ = run(capsys, *arguments)
         assert status == 0
         assert "Usage" in out
+
+
+def test_help_names_all_map_families():
+    assert FAMILY_NAMES.replace(" or ", ", ").split(", ") == list(FAMILIES)
 
 
 def test_help_loads_nothing_heavy():

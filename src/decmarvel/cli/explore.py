@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from decmarvel.cli.options import (
+    FAMILY_NAMES,
     Resolution,
     Spacing,
     Start,
@@ -47,7 +48,7 @@ def explore(
     ] = None,
     family: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of generated maps: indoor, office, hall or mixed. (default: indoor)"),
+        typer.Option(metavar="NAME", help=f"Of generated maps: {FAMILY_NAMES}. (default: indoor)"),
     ] = None,
     robots: Annotated[int, typer.Option(metavar="N", help="How many, 1 to 16.")] = 4,
     budget: Annotated[float, typer.Option(metavar="M", help="Travel budget of each robot, in metres.")] = 720.0,

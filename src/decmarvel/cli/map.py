@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from decmarvel.cli.options import (
+    FAMILY_NAMES,
     Resolution,
     Spacing,
     Start,
@@ -31,7 +32,7 @@ def generate(
         Path | None, typer.Option(metavar="FILE", help="Where to write: .yaml, .png or .npy. (default: <name>.yaml)")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="K", help="Number of the map; the same number is the same map.")] = 0,
-    family: Annotated[str, typer.Option(metavar="NAME", help="indoor, office, hall or mixed.")] = "indoor",
+    family: Annotated[str, typer.Option(metavar="NAME", help=f"{FAMILY_NAMES}.")] = "indoor",
     split: Annotated[
         str, typer.Option(metavar="heldout|train", help="Maps to test on, or maps to train on; never the same.")
     ] = "heldout",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from decmarvel.worlds import Building
 
+FAMILY_NAMES = "indoor, office, hall, floorplan, warehouse or mixed"
+"""For texts. Importing them from `worlds` would make `--help` slow; a test compares."""
 SPACINGS_M = (4.0, 2.0, 1.0)
 Spacing = Annotated[
     float, typer.Option(metavar="4|2|1", help="Metres between lattice sites: 4 for halls, 2 or 1 for ordinary doors.")

@@ -35,7 +35,7 @@ def _summary(recording: Recording, result: Outcome, visible_share: float) -> dic
     def metres(value: Any) -> float | None:
         return None if np.isnan(value) else round(float(value), 3)
 
-    bases_m = recording.to_map_m(recording.site_cells(recording.base)).round(3).tolist()
+    bases_m = recording.to_map_m(recording.cell[0]).round(3).tolist()
     return {
         "coverage": round(float(result.coverage), 6),
         "success": bool(result.success),
