@@ -22,6 +22,7 @@ from decmarvel.recording.recorder import Recorder
 from decmarvel.robot.policy.planner import LearnedPlanner
 from decmarvel.show.film import ZOOM, FilmError, FramePainter, count_frames, write_film
 from decmarvel.show.footprints import draw_footprints, sensed, shown_moment
+from decmarvel.show.robots import pose
 from decmarvel.show.style import FLOOR, UNSEEN, WALL
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
@@ -84,13 +85,14 @@ def same(one, other) -> bool:
     )
 
 
-def rewrite(path, change_header=None, drop=None, **arrays) -> None:
+def rewrite(path, change_header=None, drop=(), **arrays) -> None:
     with np.load(path) as file:
         content = dict(file)
     header = json.loads(str(content["header"]))
     (change_header or (lambda header: None))(header)
     content |= {"header": np.array(json.dumps(header)), **arrays}
-    content.pop(drop, None)
+    for name in drop:
+        content.pop(name)
     np.savez_compressed(path, **content)
 
 
@@ -119,6 +121,7 @@ def test_holds_what_happened(flown):
     np.testing.assert_allclose(recording.travelled_m[-1], flown.outcome.travelled_m, rtol=1e-6)
     for t, state in enumerate(flown.states):
         np.testing.assert_array_equal(recording.site[t], state.robots.site)
+        np.testing.assert_array_equal(recording.cell[t], CONFIG.lattice.cell(np.asarray(state.robots.site)))
         np.testing.assert_array_equal(recording.heading[t], state.robots.heading)
         np.testing.assert_array_equal(recording.mode[t], state.robots.mode)
         np.testing.assert_array_equal(recording.budget_mm[t], state.robots.budget_mm)
@@ -154,7 +157,7 @@ def test_cells_lie_in_the_map_frame(flown):
     """The start is where the building says, and the ground truth is the building."""
     recording, building = flown.recording, flown.building
     row, column = building.start
-    x_m, y_m = recording.to_map_m(recording.site_cells(recording.start))
+    x_m, y_m = recording.to_map_m(recording.start_cell)
     assert x_m == pytest.approx(-3.0 + (column + 0.5) * 0.4)
     assert y_m == pytest.approx(7.0 + (row + 0.5) * 0.4)
     shift = placement(building, CONFIG).shift
@@ -233,8 +236,16 @@ def test_newer(saved):
 
 
 def test_older(flown, saved):
-    """Format 1 had no probabilities, and all the rest."""
-    rewrite(saved, lambda header: header.update(format_version=1), drop="thoughts")
+    """Format 2 had no paths and equal robots, and its constants no roads; format 1 had no probabilities, either."""
+
+    def before(header) -> None:
+        header.update(format_version=2)
+        for name in ("roads", "radius_m"):
+            del header["config"][name]
+
+    rewrite(saved, before, drop=["counted", "bodies", "cell", "path"])
+    assert same(load_recording(saved), flown.recording)
+    rewrite(saved, lambda header: header.update(format_version=1), drop=["thoughts"])
     assert same(load_recording(saved), flown.recording)
     rewrite(saved, lambda header: header.update(format_version=0))
     assert_refused(saved, "format 0", "record the mission again")
@@ -265,9 +276,10 @@ def test_the_recording_has_the_most_probable_candidates(flown, tmp_path):
 
 def test_inner_contradictions(saved):
     good = saved.read_bytes()
-    rewrite(saved, drop="budget_mm")
-    assert_refused(saved, "damaged", "budget_mm")
-    saved.write_bytes(good)
+    for name in ("budget_mm", "path"):
+        rewrite(saved, drop=[name])
+        assert_refused(saved, "damaged", name)
+        saved.write_bytes(good)
     rewrite(saved, heading=np.zeros((2, 3), np.int16))
     assert_refused(saved, "damaged", "heading")
     saved.write_bytes(good)
@@ -316,11 +328,10 @@ def test_pictures_show_the_map_and_the_robots(history):
         picture = np.asarray(painter.draw(moment_))
         assert picture.shape == (painter.size[1], painter.size[0], 3)
         for robot in range(3):
-            x, y = painter.points(painter.pose(moment_, robot)[0]) / ZOOM
+            x, y = painter.points(pose(recording, moment_, robot)[0]) / ZOOM
             around = picture[round(y) - 6 : round(y) + 7, round(x) - 6 : round(x) + 7].reshape(-1, 3)
             assert (around == painter.colours[robot]).all(axis=-1).sum() > 20
-    half = painter.pose(0.5, 0)[0]
-    np.testing.assert_allclose(half, recording.site_cells(recording.site[:2, 0]).mean(axis=0))
+    np.testing.assert_allclose(pose(recording, 0.5, 0)[0], recording.cell[:2, 0].mean(axis=0))
 
 
 def test_footprints_are_what_each_camera_found(history, flown, tmp_path):

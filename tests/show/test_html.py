@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import sync_playwright
 
+import mixed
 from decmarvel.cli import main
 from decmarvel.core.lattice import SLOT_OFFSETS
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
@@ -21,6 +22,7 @@ from decmarvel.robot.policy.graph_actor import GraphActorConfig
 from decmarvel.robot.policy.weights import Card, save_weights
 from decmarvel.robot.sight import frontiers
 from decmarvel.show.html import pack, page_data
+from decmarvel.show.robots import carries, pose, trail
 from show.browser import CHROMIUM, FLAGS, in_browser
 
 pytestmark = pytest.mark.slow
@@ -50,7 +52,9 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     team = ["--robots", 2, "--budget", 200, "--planner", "dec-marvel", "--weights", folder / "tiny.safetensors"]
     command = ["explore", "--map", folder / "two rooms.npy", *team, "--quiet", "--out", folder / "learned"]
     assert main([str(word) for word in command]) == 0
-    return {name: folder / name for name in ("broken", "other", "elsewhere", "learned")}
+    (folder / "mixed").mkdir()
+    mixed.flown().recording.save(folder / "mixed" / "mission.npz")
+    return {name: folder / name for name in ("broken", "other", "elsewhere", "learned", "mixed")}
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +159,7 @@ def test_the_time_line_moves_the_robots(watch, history):
     for time in (3, last // 2 + 0.5, last):
         seek(page, time)
         assert stage(page) != start
-        cells = history.recording.site_cells(history.recording.site[int(time)])
+        cells = history.recording.cell[int(time)]
         at = page.evaluate("view.missions[0].present.map((robot) => view.missions[0].at(Math.floor(view.time), robot))")
         corner = np.array(page.evaluate("view.missions[0].corner"))
         np.testing.assert_allclose(np.array(at)[:, ::-1], cells - corner + 0.5)
@@ -320,6 +324,45 @@ def test_candidates_of_the_learned_planner(watch, runs):
     seek(page, recording.decisions)
     assert rows.count() == 0
     assert "Nothing to decide" in page.inner_text("#candidates")
+
+
+@in_browser
+def test_a_mixed_team_on_roads(watch):
+    """Robots, ways, cameras and nodes are where they are in other pictures; the table says what each robot has."""
+    page, history = watch("mixed"), mixed.history()
+    recording, corner = history.recording, [part.start for part in history.window]
+
+    def assert_points(found, cells) -> None:
+        np.testing.assert_allclose(np.array(found)[..., ::-1], np.array(cells) - corner + 0.5, atol=1e-6)
+
+    bent = np.argwhere(recording.bent[:, :3])
+    assert len(bent)
+    for time in (0, 7, 8.3, *(move + 0.4 for move, _ in bent[:3]), recording.decisions):
+        seek(page, time)
+        for robot in range(3):
+            found = page.evaluate(f"view.missions[0].pose({time}, {robot})")
+            cell, heading = pose(recording, time, robot)
+            assert_points(found["at"], cell)
+            assert found["heading"] == pytest.approx(heading)
+            assert_points(page.evaluate(f"view.missions[0].trail({time}, {robot})"), trail(recording, time, robot))
+            ahead = page.evaluate(f"view.missions[0].ahead({time}, {robot})")
+            assert_points(ahead[0], cell)
+            assert_points(ahead[-1], recording.cell[min(int(time) + 1, recording.decisions), robot])
+    for robot, row, column in np.argwhere(history.node_at != 65535)[::20].tolist():
+        found = page.evaluate(f"view.missions[0].nodePoint({robot}, {row}, {column})")
+        assert_points(found, history.node_cell[robot, row, column])
+    rows = page.locator("#team .robot .carries").all_inner_texts()
+    assert rows == carries(recording)[:3]
+    page.keyboard.press("1")
+    seek(page, recording.decisions)
+    before = stage(page)
+    page.click("#layers [value=graph]")
+    assert stage(page) != before
+
+
+@in_browser
+def test_equal_robots_have_nothing_to_be_told_apart_by(watch):
+    assert watch("broken").locator("#team .robot .carries").count() == 0
 
 
 @in_browser

@@ -15,6 +15,7 @@ from mcap_ros2.decoder import DecoderFactory
 from rosbags.highlevel import AnyReader
 
 import decmarvel.show.mcap
+import mixed
 from decmarvel.cli import main
 from decmarvel.core.config import Config
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN
@@ -233,6 +234,38 @@ def test_markers(told):
         assert number or not found["failed"]
     assert found["failed"]
     assert seen > 0
+
+
+def test_a_mixed_team_on_roads():
+    """Each robot with its own camera, width and speed; bent ways have a pose after each substep."""
+    history = mixed.history()
+    recording, messages = history.recording, MissionMessages(history)
+    travelled_s = np.diff(recording.budget_mm[::-1], axis=0)[::-1] / np.array(mixed.BODIES["speed_mm_s"])
+    lasts_s = np.diff(messages.times_ns / 1e9)
+    assert (lasts_s >= travelled_s.max(axis=1) - 1e-6).all()
+    assert (np.abs(lasts_s - travelled_s[:, 1]) < 1e-6).sum() > 5, "mostly the slow one is waited for"
+    last = recording.decisions
+    for robot in ROBOTS:
+        (path,) = (fields for topic, _, fields in messages.at(last) if topic == f"/robot_{robot + 1}/path")
+        places = [(p["pose"]["position"]["x"], p["pose"]["position"]["y"]) for p in path["poses"]]
+        wanted = [recording.cell[0, robot]]
+        for move in range(last):
+            bent = recording.bent[move, robot]
+            wanted += list(recording.path[move, robot]) if bent else [recording.cell[move + 1, robot]]
+        np.testing.assert_allclose(places, recording.to_map_m(np.array(wanted)), atol=1e-6)
+        stamps = [p["header"]["stamp"] for p in path["poses"]]
+        times = [stamp["sec"] + stamp["nanosec"] / 1e9 for stamp in stamps]
+        assert times == sorted(times)
+    markers = next(fields["markers"] for topic, _, fields in messages.at(3) if topic == "/markers")
+    for robot in ROBOTS:
+        own = {marker["ns"]: marker for marker in markers[1:] if marker["id"] == robot + 1}
+        radius_m, range_m = (mixed.BODIES[name][robot] / 1000 for name in ("radius_mm", "range_mm"))
+        assert own["robot"]["scale"]["x"] == pytest.approx(2 * radius_m or 0.3 * mixed.CONFIG.spacing_m)
+        here = np.array(recording.to_map_m(recording.cell[3, robot]))
+        away = np.array([(point["x"], point["y"]) for point in own["camera"]["points"]]) - here
+        assert np.linalg.norm(away, axis=1).max() <= range_m
+        corners = -(-mixed.BODIES["fov_deg"][robot] // 2)
+        assert len(away) == 3 * corners
 
 
 def test_another_reader_agrees(told):

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
@@ -14,11 +15,14 @@ from jaxtyping import Bool, Float32, Int16, Int32, UInt8
 from decmarvel import __version__
 from decmarvel.core.config import Config, Noise
 from decmarvel.core.files import write_whole
+from decmarvel.simulation.fleet import Bodies
 
-VERSION = 2
-"""Version 1 had no candidate probabilities."""
+VERSION = 3
+"""Version 1 had no candidate probabilities, version 2 no paths, cells and bodies: its robots flew from site to site."""
 PROBABILITY_PARTS = 10_000
 """The file keeps probabilities as integers, in ten-thousandths."""
+BODY = tuple(field.name for field in dataclasses.fields(Bodies))
+"""The columns of the array `bodies`."""
 
 
 class ArrayLayout(NamedTuple):
@@ -26,13 +30,18 @@ class ArrayLayout(NamedTuple):
 
     dtype: type[np.generic]
     shape: tuple[str | int, ...]
+    since: int = 1
+    """The first version of the format that has the array."""
 
 
 ARRAYS = {
     "free": ArrayLayout(np.uint8, ("packed",)),
+    "counted": ArrayLayout(np.uint8, ("packed",), since=3),
+    "bodies": ArrayLayout(np.int32, ("robots", len(BODY)), since=3),
     "start": ArrayLayout(np.int16, (2,)),
     "base": ArrayLayout(np.int16, ("robots", 2)),
     "site": ArrayLayout(np.int16, ("moments", "robots", 2)),
+    "cell": ArrayLayout(np.int16, ("moments", "robots", 2), since=3),
     "heading": ArrayLayout(np.int16, ("moments", "robots")),
     "mode": ArrayLayout(np.uint8, ("moments", "robots")),
     "budget_mm": ArrayLayout(np.int32, ("moments", "robots")),
@@ -41,13 +50,16 @@ ARRAYS = {
     "move_mode": ArrayLayout(np.uint8, ("decisions", "robots")),
     "move_heading": ArrayLayout(np.int16, ("decisions", "robots")),
     "move_choice": ArrayLayout(np.int16, ("decisions", "robots")),
+    "path": ArrayLayout(np.int16, ("decisions", "robots", "substeps", 2), since=3),
     "sightings": ArrayLayout(np.int32, ("any", 6)),
-    "thoughts": ArrayLayout(np.int16, ("decisions", "robots", "any", 3)),
+    "thoughts": ArrayLayout(np.int16, ("decisions", "robots", "any", 3), since=2),
 }
 """The arrays in the file, by name."""
 _FIELDS = {"thoughts": "probabilities"}
 """Fields of a `Recording` whose array has another name in the file."""
 _FORMAT = "decmarvel-mission"
+_PACKED = ("free", "counted")
+"""Arrays of truth values, of which the file has one bit a cell."""
 _FROM_HEADER = ("config", "planner", "seed", "map_id", "origin_m", "shift", "fail_steps", "metres_to_99", "complete")
 
 
@@ -75,20 +87,28 @@ class Recording:
     version: str
     """Version of the package that wrote the file."""
     free: Bool[np.ndarray, "Y X"]
+    counted: Bool[np.ndarray, "Y X"]
+    """The floor that counts for coverage."""
+    bodies: Int32[np.ndarray, "N 5"]
+    """Camera and body of each robot: fov_deg, range_mm, speed_mm_s, yaw_rate_deg_s, radius_mm."""
     start: Int16[np.ndarray, "2"]
     base: Int16[np.ndarray, "N 2"]
     site: Int16[np.ndarray, "moments N 2"]
+    cell: Int16[np.ndarray, "moments N 2"]
+    """Where each robot is. With roads, robots at one site may be at different cells."""
     heading: Int16[np.ndarray, "moments N"]
     mode: UInt8[np.ndarray, "moments N"]
     budget_mm: Int32[np.ndarray, "moments N"]
     covered: Int32[np.ndarray, "moments"]
-    """Number of free cells that the team together knows."""
+    """Number of cells that count for coverage and that the team together knows."""
     overlap: Float32[np.ndarray, "moments"]
     """Mean instantaneous overlap up to the moment."""
     move_mode: UInt8[np.ndarray, "T N"]
     move_heading: Int16[np.ndarray, "T N"]
     """The commanded heading, degrees; `heading` is what the yaw rate allowed."""
     move_choice: Int16[np.ndarray, "T N"]
+    path: Int16[np.ndarray, "T N substeps 2"]
+    """Cells after each substep of the move."""
     sightings: Int32[np.ndarray, "M 6"]
     """Decision (1 for the first), observer, teammate, cell y, cell x, heading."""
     probabilities: Int16[np.ndarray, "T N C 3"]
@@ -104,14 +124,25 @@ class Recording:
 
     @property
     def coverage(self) -> Float32[np.ndarray, "moments"]:
-        return (self.covered / self.free.sum()).astype(np.float32)
+        return (self.covered / self.counted.sum()).astype(np.float32)
 
     @property
     def travelled_m(self) -> Float32[np.ndarray, "moments N"]:
         return ((self.budget_mm[0] - self.budget_mm) / 1000).astype(np.float32)
 
-    def site_cells(self, site: Int16[np.ndarray, "... 2"]) -> Int32[np.ndarray, "... 2"]:
-        return self.config.lattice.cell(site.astype(np.int32))
+    @property
+    def start_cell(self) -> Int32[np.ndarray, "2"]:
+        """The cell of the first scan."""
+        return self.config.lattice.cell(self.start.astype(np.int32))
+
+    @cached_property
+    def bent(self) -> Bool[np.ndarray, "T N"]:
+        """Which moves are no straight lines."""
+        return (self.path != straight_paths(self.cell, self.config.substeps)).any(axis=(-2, -1))
+
+    def body(self, name: str) -> Int32[np.ndarray, "N"]:
+        """One column of `bodies`, such as "fov_deg"."""
+        return self.bodies[:, BODY.index(name)]
 
     def to_map_m(self, cell: np.ndarray) -> np.ndarray:
         """Centres of grid cells (..., y x) as (..., x y) in metres of the map frame."""
@@ -140,7 +171,7 @@ class Recording:
             "complete": self.complete,
         }
         arrays = {name: getattr(self, _FIELDS.get(name, name)) for name in ARRAYS}
-        arrays["free"] = np.packbits(self.free)
+        arrays |= {name: np.packbits(arrays[name]) for name in _PACKED}
         text = np.array(json.dumps(header))
         write_whole(path, lambda file: np.savez_compressed(file, header=text, **arrays))
 
@@ -165,9 +196,10 @@ def load_recording(path: str | Path) -> Recording:
     header = _header(path, arrays)
     cells, robots, decisions = header["grid_cells"], header["robots"], header["decisions"]
     sizes = {"robots": robots, "decisions": decisions, "moments": decisions + 1, "packed": -(-cells * cells // 8)}
-    if header["format_version"] == 1:
-        arrays["thoughts"] = np.zeros((decisions, robots, 0, 3), np.int16)
-    for name, (dtype, shape) in ARRAYS.items():
+    sizes["substeps"] = header["config"].substeps
+    for name, (dtype, shape, since) in ARRAYS.items():
+        if since > header["format_version"]:
+            continue
         if name not in arrays:
             raise _damaged(path, f"no array '{name}'")
         array = arrays[name]
@@ -175,10 +207,33 @@ def load_recording(path: str | Path) -> Recording:
         wanted = tuple(has if size == "any" else sizes.get(str(size), size) for has, size in pairs)
         if array.dtype != dtype or array.ndim != len(shape) or array.shape != wanted:
             raise _damaged(path, f"array '{name}' is {array.dtype} {array.shape}")
-    free = np.unpackbits(arrays["free"], count=cells * cells).reshape(cells, cells).astype(bool)
+    arrays = _as_before(header["config"], arrays) | arrays
+    for name in _PACKED:
+        arrays[name] = np.unpackbits(arrays[name], count=cells * cells).reshape(cells, cells).astype(bool)
     fields = {name: header[name] for name in _FROM_HEADER}
     fields |= {_FIELDS.get(name, name): arrays[name] for name in ARRAYS}
-    return Recording(**fields | {"free": free}, version=header["package_version"])
+    return Recording(**fields, version=header["package_version"])
+
+
+def straight_paths(cell: Int16[np.ndarray, "moments N 2"], substeps: int) -> Int16[np.ndarray, "T N substeps 2"]:
+    """The cells after each substep where all robots move on straight lines."""
+    cell = cell.astype(np.int32)
+    way, number = cell[1:, :, None] - cell[:-1, :, None], np.arange(1, substeps + 1)[:, None]
+    gone = np.sign(way) * ((2 * np.abs(way) * number + substeps) // (2 * substeps))
+    return (cell[:-1, :, None] + gone).astype(np.int16)
+
+
+def _as_before(config: Config, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays that earlier versions had not, as they were by then: equal robots that flew from site to site."""
+    cell = config.lattice.cell(arrays["site"].astype(np.int32)).astype(np.int16)
+    (decisions, robots), bodies = arrays["move_mode"].shape, Bodies.alike(config, cell.shape[1])
+    return {
+        "thoughts": np.zeros((decisions, robots, 0, 3), np.int16),
+        "counted": arrays["free"],
+        "bodies": np.stack([np.asarray(getattr(bodies, name)) for name in BODY], axis=1),
+        "cell": cell,
+        "path": straight_paths(cell, config.substeps),
+    }
 
 
 def _header(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:

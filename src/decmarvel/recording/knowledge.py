@@ -8,17 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, UInt8, UInt16
+from jaxtyping import Array, Int16, Int32, UInt8, UInt16
 
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SELF_SLOT, SLOTS
+from decmarvel.core.lattice import SELF_SLOT, site_mask
 from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, UNKNOWN, Graph, Site
 from decmarvel.recording.format import Recording
 from decmarvel.recording.playback import beliefs
-from decmarvel.robot.graph import build
+from decmarvel.robot.graph import build, no_graph
+from decmarvel.robot.roads import PATIENCE
 from decmarvel.robot.sight import empty_sight
 
 NOT_YET = 65535
@@ -36,6 +38,8 @@ class KnowledgeHistory:
     """Since when each robot knows each cell."""
     node_at: UInt16[np.ndarray, "N I J"]
     """Since when it can go to each site."""
+    node_cell: Int16[np.ndarray, "N I J 2"]
+    """The cell at which it stands there; (-1, -1) at sites to which it could not go by the end."""
     edge_at: UInt16[np.ndarray, "N slots I J"]
     """Since when it can go from a site to its neighbour in a slot. The other slots are the same edges, backwards."""
     home_mm: Int32[np.ndarray, "moments N"]
@@ -69,6 +73,7 @@ class HistoryBuilder:
     def __init__(self, robots: int, size: int, sites: int) -> None:
         self._known_at = np.full((robots, size, size), NOT_YET, np.uint16)
         self._node_at = np.full((robots, sites, sites), NOT_YET, np.uint16)
+        self._node_cell = np.full((robots, sites, sites, 2), -1, np.int16)
         self._edge_at = np.full((robots, SELF_SLOT, sites, sites), NOT_YET, np.uint16)
         self._home_mm: list[Int32[np.ndarray, "N"]] = []
         self._changes: list[Int32[np.ndarray, "changes 4"]] = []
@@ -77,8 +82,11 @@ class HistoryBuilder:
     def add(self, belief: UInt8[Array, "N Y X"], graph: Graph, site: Int32[Array, "N 2"]) -> None:
         """Add a moment: all robots' maps, graphs and sites."""
         moment, sites = len(self._home_mm), self._utility.shape[-1]
-        belief, edge, home_mm, utility, site = jax.device_get((belief, graph.edge, graph.home_mm, graph.utility, site))
+        belief, cell, edge, home_mm, utility, site = jax.device_get(
+            (belief, graph.cell, graph.edge, graph.home_mm, graph.utility, site)
+        )
         node = home_mm < FAR_MM
+        self._node_cell[node] = cell[node]
         edge = edge[:, :SELF_SLOT] & node[:, None]
         for since, now in ((self._known_at, belief != UNKNOWN), (self._node_at, node), (self._edge_at, edge)):
             since[now & (since == NOT_YET)] = moment
@@ -98,6 +106,7 @@ class HistoryBuilder:
             recording,
             new(self._known_at),
             new(self._node_at),
+            self._node_cell,
             new(self._edge_at),
             np.stack(self._home_mm[first:]),
             np.concatenate(self._changes[first:]),
@@ -112,27 +121,34 @@ def knowledge_history(recording: Recording, progress: Callable[[int], None] = la
     base, site = jnp.asarray(recording.base, jnp.int32), jnp.asarray(recording.site, jnp.int32)
     start = jnp.broadcast_to(jnp.asarray(recording.start, jnp.int32), base.shape)
     middle = jnp.concatenate([start[None], (site[:-1] + site[1:]) // 2])
-    graph = jax.vmap(lambda _: _unknown_graph(config, sites))(jnp.arange(robots))
+    range_mm, radius_mm = (jnp.asarray(recording.body(name)) for name in ("range_mm", "radius_mm"))
+    graph = jax.vmap(partial(_at_take_off, config, sites))(base)
     builder = HistoryBuilder(robots, size, sites)
+    before = jnp.full((robots, size, size), UNKNOWN, jnp.uint8)
     for moment, belief in enumerate(beliefs(recording)):
-        graph = _graphs(config, belief, base, middle[moment], graph)
+        graph = _graphs(config, before, belief, base, graph, middle[moment], range_mm, radius_mm)
+        before = belief
         builder.add(belief, graph, site[moment])
         progress(moment)
     return builder.history(recording)
 
 
-def _unknown_graph(config: Config, sites: int) -> Graph:
-    far = jnp.full((sites, sites), FAR_MM, jnp.int32)
-    return Graph(jnp.zeros((SLOTS, sites, sites), bool), far, far, empty_sight(config, sites))
+def _at_take_off(config: Config, sites: int, base: Site) -> Graph:
+    """The graph of a robot that knows nothing but that it stands at its base."""
+    nothing = no_graph(empty_sight(config, sites))
+    return eqx.tree_at(lambda graph: graph.age, nothing, PATIENCE * site_mask(sites, base).astype(jnp.int32))
 
 
 @partial(jax.jit, static_argnums=0)
 def _graphs(
-    config: Config, belief: UInt8[Array, "N Y X"], base: Int32[Array, "N 2"], middle: Int32[Array, "N 2"], before: Graph
+    config: Config,
+    belief_before: UInt8[Array, "N Y X"],
+    belief: UInt8[Array, "N Y X"],
+    base: Int32[Array, "N 2"],
+    before: Graph,
+    middle: Int32[Array, "N 2"],
+    range_mm: Int32[Array, "N"],
+    radius_mm: Int32[Array, "N"],
 ) -> Graph:
     """All robots' graphs at the next moment."""
-
-    def one(belief: Array, base: Site, middle: Site, before: Graph) -> Graph:
-        return build(config, belief, base, before.sight, middle, before.home_mm)
-
-    return jax.vmap(one)(belief, base, middle, before)
+    return jax.vmap(partial(build, config))(belief_before, belief, base, before, middle, range_mm, radius_mm)

@@ -9,8 +9,8 @@ from jaxtyping import Int16, Int32
 from decmarvel import __version__
 from decmarvel.core.config import Config
 from decmarvel.core.types import RETURNING, CandidateProbabilities
-from decmarvel.recording.format import ARRAYS, PROBABILITY_PARTS, Recording
-from decmarvel.simulation.fleet import NEVER, Fleet
+from decmarvel.recording.format import ARRAYS, BODY, PROBABILITY_PARTS, Recording
+from decmarvel.simulation.fleet import NEVER, Bodies, Fleet
 from decmarvel.simulation.mission import MissionLog, Moment
 from decmarvel.simulation.types import Move
 from decmarvel.worlds.building import Building
@@ -24,7 +24,7 @@ class Recorder:
     def __init__(
         self, config: Config, building: Building, world: World, fleet: Fleet, *, planner: str, seed: int, first: Moment
     ) -> None:
-        sites = config.lattice.sites(world.free.shape[0])
+        sites, bodies = config.lattice.sites(world.free.shape[0]), fleet.bodies or Bodies.alike(config, len(first.mode))
         self._fixed: dict[str, Any] = {
             "config": config,
             "planner": planner,
@@ -35,6 +35,8 @@ class Recorder:
             "fail_steps": tuple(None if step >= NEVER else step for step in np.asarray(fleet.fail_step).tolist()),
             "version": __version__,
             "free": np.asarray(world.free),
+            "counted": np.asarray(world.counted),
+            "bodies": np.stack([np.asarray(getattr(bodies, name), np.int32) for name in BODY], axis=1),
             "start": np.asarray(world.start, np.int16),
             "base": np.asarray(first.site, np.int16),
         }
@@ -65,11 +67,13 @@ class Recorder:
         success_mm = int(moments[-1].success_mm)
         columns: dict[str, Any] = {
             name: np.stack([getattr(moment, name) for moment in moments]).astype(ARRAYS[name].dtype)
-            for name in ("site", "heading", "mode", "budget_mm", "covered", "overlap")
+            for name in ("site", "cell", "heading", "mode", "budget_mm", "covered", "overlap")
         }
         for name in ("mode", "heading", "choice"):
             values = np.array([getattr(move, name) for move in moves], ARRAYS[f"move_{name}"].dtype)
             columns[f"move_{name}"] = values.reshape(len(moves), robots)
+        path = np.array([move.path for move in moves], np.int16)
+        columns["path"] = path.reshape(len(moves), robots, self._fixed["config"].substeps, 2)
         return Recording(
             **self._fixed,
             **columns,

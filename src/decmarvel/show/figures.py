@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 from matplotlib.axes import Axes
@@ -14,8 +16,11 @@ from scipy import ndimage
 
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS
-from decmarvel.core.types import ABSENT, FAILED, FREE, HOME, OCCUPIED
+from decmarvel.core.types import ABSENT, FAILED, FAR_MM, FREE, HOME, OCCUPIED
 from decmarvel.recording.format import Recording
+from decmarvel.robot.graph import whole_network
+from decmarvel.robot.roads import Network
+from decmarvel.show.robots import beside, carries, trail
 from decmarvel.show.sheet import Sheet
 from decmarvel.show.style import (
     FAINT,
@@ -35,7 +40,8 @@ from decmarvel.show.style import (
 from decmarvel.simulation.roster import label
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import place, placement
-from decmarvel.worlds.reach import reachable_sites, true_edges, visible_cells
+from decmarvel.worlds.reach import reachable_sites, visible_cells
+from decmarvel.worlds.world import World
 
 _BASE: dict[str, Any] = {
     "marker": "o",
@@ -65,7 +71,7 @@ def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "Y X"], path: s
     sheet = mission_sheet(recording, merged)
     figure, axes = sheet.figure()
     paint_mission(axes, sheet, recording, merged)
-    robots, missed = _flown(recording), recording.free & (merged != FREE)
+    robots, missed = _flown(recording), recording.counted & (merged != FREE)
     sheet.scale_bar(axes)
     reached = "" if recording.metres_to_99 is None else f", 99% after {recording.metres_to_99:.0f} m"
     stopped = "" if recording.complete else ", interrupted"
@@ -75,13 +81,14 @@ def draw_mission(recording: Recording, merged: UInt8[np.ndarray, "Y X"], path: s
         f"{_robots(len(robots))}, {_percent(recording.coverage[-1])} explored{reached}",
         f"{_where(recording)}, {budget}, seed {recording.seed}{stopped}",
     )
-    handles: list[Any] = [_path_key(recording, number) for number in robots]
+    kit = carries(recording)
+    handles: list[Any] = [_path_key(recording, number, kit[number]) for number in robots]
     handles.append(Line2D([], [], color=FAINT, **_BASE, label="base, with robot number"))
     if (recording.mode[-1, robots] == FAILED).any():
         handles.append(Line2D([], [], color=FAINT, **_BROKEN, label="broke down here"))
     if (recording.mode[-1, robots] < HOME).any():
         handles.append(Line2D([], [], color=FAINT, **_FLYING, label="still flying"))
-    handles += _ground_keys("explored floor", "wall seen", "floor never seen", missed.sum() / recording.free.sum())
+    handles += _ground_keys("explored floor", "wall seen", "floor never seen", missed.sum() / recording.counted.sum())
     legend(axes, handles)
     save(figure, path)
 
@@ -93,7 +100,7 @@ def mission_sheet(recording: Recording, merged: UInt8[np.ndarray, "Y X"]) -> She
 
 def paint_mission(axes: Axes, sheet: Sheet, recording: Recording, merged: UInt8[np.ndarray, "Y X"]) -> None:
     """Draw the team's map, all paths, and where robots began and ended."""
-    sheet.paint(axes, merged == FREE, merged == OCCUPIED, recording.free & (merged != FREE))
+    sheet.paint(axes, merged == FREE, merged == OCCUPIED, recording.counted & (merged != FREE))
     for number in _flown(recording):
         _draw_path(axes, recording, number)
     for number in _flown(recording):
@@ -154,8 +161,9 @@ def draw_map(config: Config, building: Building, path: str | Path, graph: bool =
     sheet.paint(axes, seen, near & ~free, missed)
     handles: list[Any] = []
     if graph:
-        _draw_graph(axes, sheet, config, np.asarray(true_edges(config, world)), reachable)
-        handles.append(Line2D([], [], color=ROBOTS[0], marker="o", markersize=3, lw=0.6, label="sites and edges"))
+        _draw_graph(axes, sheet, _true_network(config, world), reachable)
+        name = "viewpoints and edges" if config.roads else "sites and edges"
+        handles.append(Line2D([], [], color=ROBOTS[0], marker="o", markersize=3, lw=0.6, label=name))
     start = _metres(sheet, np.array(building.start) + sheet.shift)
     star: dict[str, Any] = {
         "marker": "*",
@@ -170,7 +178,8 @@ def draw_map(config: Config, building: Building, path: str | Path, graph: bool =
     handles += _ground_keys("floor", "wall", "floor out of sight", share)
     sheet.scale_bar(axes)
     area = f"{free.sum() * config.cell_m**2:,.0f} m² of floor"
-    nodes = f"{int(reachable.sum()):,} sites {config.spacing_m:g} m apart see {_percent(1 - share)} of it"
+    places = "viewpoints about" if config.roads else "sites"
+    nodes = f"{int(reachable.sum()):,} {places} {config.spacing_m:g} m apart see {_percent(1 - share)} of it"
     title(axes, building.name, f"{area}; {nodes}")
     legend(axes, handles)
     save(figure, path)
@@ -180,20 +189,26 @@ def _flown(recording: Recording) -> list[int]:
     return [number for number in range(recording.robots) if recording.mode[0, number] != ABSENT]
 
 
-def _draw_graph(axes: Axes, sheet: Sheet, config: Config, edge: np.ndarray, reachable: np.ndarray) -> None:
-    segments = []
+def _true_network(config: Config, world: World) -> Network:
+    """The network of a robot that knows everything."""
+    belief = jnp.where(world.free, FREE, OCCUPIED).astype(jnp.uint8)
+    return jax.jit(whole_network, static_argnums=0)(config, belief, jnp.array(config.radius_mm, jnp.int32))
+
+
+def _draw_graph(axes: Axes, sheet: Sheet, network: Network, reachable: np.ndarray) -> None:
+    segments, edge, cell = [], np.asarray(network.length_mm) < FAR_MM, np.asarray(network.cell)
     for slot in range(SELF_SLOT):  # the other half are the same edges from their other ends
         begin = np.argwhere(edge[slot] & reachable)
         ends = np.stack([begin, begin + SLOT_OFFSETS[slot]], axis=1)
-        segments.append(_metres(sheet, config.lattice.cell(ends)))
+        segments.append(_metres(sheet, cell[ends[..., 0], ends[..., 1]]))
     lines = LineCollection(list(np.concatenate(segments)), colors=ROBOTS[0], linewidths=0.35, alpha=0.45, zorder=3)
     axes.add_collection(lines, autolim=False)
-    nodes = _metres(sheet, config.lattice.cell(np.argwhere(reachable)))
+    nodes = _metres(sheet, cell[reachable])
     axes.plot(*nodes.T, linestyle="none", marker="o", markersize=2.2, color=ROBOTS[0], zorder=4)
 
 
 def _draw_path(axes: Axes, recording: Recording, number: int) -> None:
-    """Draw the path from site to site. Each robot has its own small offset, so that paths do not hide each other."""
+    """Draw a robot's path. Each has its own small offset, so that paths do not hide each other."""
     x_m, y_m = _path_m(recording, number).T
     axes.plot(x_m, y_m, **_line(number), alpha=0.9, zorder=3, solid_joinstyle="round")
 
@@ -201,9 +216,7 @@ def _draw_path(axes: Axes, recording: Recording, number: int) -> None:
 def _draw_marks(axes: Axes, recording: Recording, number: int) -> None:
     path_m, colour = _path_m(recording, number), robot_colour(number)
     sharing = int((recording.base[:number] == recording.base[number]).all(axis=1).sum())
-    base_m = (
-        recording.to_map_m(recording.site_cells(recording.base[number])) + 0.4 * sharing * recording.config.spacing_m
-    )
+    base_m = recording.to_map_m(recording.cell[0, number]) + 0.4 * sharing * recording.config.spacing_m
     axes.plot(*base_m, color=colour, zorder=5, **_BASE)
     label: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": 7, "fontweight": "bold", "zorder": 6}
     axes.text(base_m[0], base_m[1], str(number + 1), color="white", **label)
@@ -213,15 +226,14 @@ def _draw_marks(axes: Axes, recording: Recording, number: int) -> None:
 
 
 def _path_m(recording: Recording, number: int) -> np.ndarray:
-    robots = recording.robots
-    beside_m = 0.25 * recording.config.spacing_m * ((number + 0.5) / robots - 0.5)
-    return recording.to_map_m(recording.site_cells(recording.site[:, number])) + beside_m * np.array([1.0, -1.0])
+    return recording.to_map_m(trail(recording, recording.decisions, number) + beside(recording, number))
 
 
-def _path_key(recording: Recording, number: int) -> Line2D:
+def _path_key(recording: Recording, number: int, kit: str) -> Line2D:
     mode, travelled_m = recording.mode[-1, number], recording.travelled_m[-1, number]
     end = {HOME: "home", FAILED: "broken"}.get(int(mode), "flying")
-    return Line2D([], [], **_line(number), label=f"robot {number + 1}: {travelled_m:.0f} m, {end}")
+    words = f"robot {number + 1}: {travelled_m:.0f} m, {end}"
+    return Line2D([], [], **_line(number), label=f"{words}\n{kit}" if kit else words)
 
 
 def _line(number: int) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from decmarvel.core.files import put_whole
 from decmarvel.core.types import ABSENT, FAILED, RETURNING
-from decmarvel.recording.format import Recording
 from decmarvel.recording.knowledge import KnowledgeHistory
+from decmarvel.show.robots import beside, camera_outline, pose, trail
 from decmarvel.show.style import FAINT, FLOOR, GROUND, HIGHLIGHT, INK, UNSEEN, WALL, robot_colour
 from decmarvel.simulation.roster import label
 
@@ -32,20 +32,6 @@ _GIF_COLOURS = 128
 
 class FilmError(ValueError):
     """A film that cannot be made. The message is one line that names the fix."""
-
-
-def camera_outline(
-    recording: Recording, cell: Float[np.ndarray, "2"], heading: float
-) -> Float[np.ndarray, "corners 2"]:
-    """Outline of what a camera sees, up to the walls, in cells. The first corner is the camera."""
-    config, free = recording.config, recording.free
-    angles = np.radians(heading + np.linspace(-config.fov_deg / 2, config.fov_deg / 2, 61))
-    lengths = np.arange(0, config.sensor_radius_cells, 0.5)
-    rays = cell + lengths[None, :, None] * np.stack([np.sin(angles), np.cos(angles)], axis=-1)[:, None]
-    inside = np.clip(np.rint(rays).astype(int), 0, len(free) - 1)
-    wall = ~free[inside[..., 0], inside[..., 1]]
-    reach = np.where(wall.any(axis=1), wall.argmax(axis=1), len(lengths) - 1)
-    return np.concatenate([cell[None], rays[np.arange(len(rays)), reach]])
 
 
 class FramePainter:
@@ -77,16 +63,6 @@ class FramePainter:
         y, x = cells[..., 0] - self.window[0].start + 0.5, cells[..., 1] - self.window[1].start + 0.5
         return np.stack([self.scale * x, self.caption + self.scale * (self.height - y)], axis=-1)
 
-    def pose(self, time: int | float, robot: int) -> tuple[Float[np.ndarray, "2"], float]:
-        """Cell and heading between two moments."""
-        recording = self.history.recording
-        before = min(int(time), recording.decisions)
-        after, share = min(before + 1, recording.decisions), time - before
-        here, there = recording.site_cells(recording.site[[before, after], robot]).astype(float)
-        start = float(recording.heading[before, robot])
-        turn = (float(recording.heading[after, robot]) - start + 180) % 360 - 180
-        return here + share * (there - here), start + share * turn
-
     def draw(self, time: int | float) -> Image.Image:
         """The mission at a moment, or between two."""
         moment, recording = min(int(time), self.history.recording.decisions), self.history.recording
@@ -115,20 +91,18 @@ class FramePainter:
 
     def _trail(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int) -> None:
         recording = self.history.recording
-        cells = recording.site_cells(recording.site[: int(time) + 1, robot]).astype(float)
-        away = 0.25 * recording.config.stride * ((robot + 0.5) / recording.robots - 0.5)
-        beside = np.array([-away, away])  # so that paths do not hide each other
-        path = self.points(np.concatenate([cells, self.pose(time, robot)[0][None]]) + beside)
+        path = self.points(trail(recording, time, robot) + beside(recording, robot))
         pen.line([tuple(point) for point in path], fill=(*self.colours[robot], 190), width=self.thick, joint="curve")
 
     def _base(self, pen: ImageDraw.ImageDraw, robot: int) -> None:
         recording, side = self.history.recording, 0.24 * self.caption
-        x, y = self.points(recording.site_cells(recording.base[robot]).astype(float))
+        x, y = self.points(recording.cell[0, robot].astype(float))
         square = (x - side, y - side, x + side, y + side)
         pen.rectangle(square, fill=FLOOR, outline=self.colours[robot], width=2 * ZOOM)
 
     def _camera(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int) -> None:
-        edge = self.points(camera_outline(self.history.recording, *self.pose(time, robot)))
+        recording = self.history.recording
+        edge = self.points(camera_outline(recording, robot, *pose(recording, time, robot)))
         pen.polygon(
             [tuple(point) for point in edge], fill=(*self.colours[robot], 60), outline=(*self.colours[robot], 150)
         )
@@ -136,7 +110,8 @@ class FramePainter:
     def _sightings(self, pen: ImageDraw.ImageDraw, time: int | float) -> None:
         for decision, observer, teammate, *cell, _ in self.history.recording.sightings.tolist():
             if decision == math.ceil(time):
-                ends = self.points(np.stack([self.pose(time, observer)[0], np.array(cell, float)]))
+                here, _ = pose(self.history.recording, time, observer)
+                ends = self.points(np.stack([here, np.array(cell, float)]))
                 pen.line(
                     [tuple(end) for end in ends],
                     fill=(*self.colours[teammate], 220),
@@ -144,8 +119,13 @@ class FramePainter:
                 )
 
     def _robot(self, pen: ImageDraw.ImageDraw, time: int | float, robot: int, mode: int) -> None:
-        cell, heading = self.pose(time, robot)
+        recording = self.history.recording
+        cell, heading = pose(recording, time, robot)
         (x, y), radius, angle = self.points(cell), 0.34 * self.caption, math.radians(-heading)
+        body = self.scale * recording.body("radius_mm")[robot] / 1000 / recording.config.cell_m
+        outline = (x - body, y - body, x + body, y + body)
+        if body > radius:
+            pen.ellipse(outline, fill=(*self.colours[robot], 90), outline=self.colours[robot], width=ZOOM)
         if mode <= RETURNING:
             nose = [(x + far * math.cos(angle + side), y + far * math.sin(angle + side))
                     for far, side in ((1.7 * radius, 0.0), (radius, 0.6), (radius, -0.6))]  # fmt: skip
@@ -156,6 +136,8 @@ class FramePainter:
             outline="white",
             width=2 * ZOOM,
         )
+        if 0 < body <= radius:
+            pen.ellipse(outline, fill=(*ImageColor.getrgb(INK), 90))
         pen.text((x, y), str(robot + 1), fill="white", font=self.fonts[1], anchor="mm")
         if mode == FAILED:
             for sign in (1, -1):

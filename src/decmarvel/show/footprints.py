@@ -26,7 +26,7 @@ def sensed(history: KnowledgeHistory, moment: int) -> Bool[np.ndarray, "N Y X"]:
 
 def shown_moment(recording: Recording) -> int:
     """The moment at which the team succeeds, else the last."""
-    reached = 100 * recording.covered >= recording.config.success_percent * recording.free.sum()
+    reached = 100 * recording.covered >= recording.config.success_percent * recording.counted.sum()
     return int(reached.argmax()) if reached.any() else recording.decisions
 
 
@@ -62,11 +62,12 @@ def draw_footprints(history: KnowledgeHistory, path: str | Path) -> None:
     small = np.atleast_1d(right.subplots(rows, columns, squeeze=False)).reshape(-1)
     for axes, number, own in zip(small, robots, prints, strict=False):
         _paint(axes, sheet, own.astype(int), walls, recording.free, ListedColormap([FLOOR, robot_colour(number)]))
-        axes.set_title(f"robot {number + 1}: {own.sum() / recording.free.sum():.0%}", fontsize=9, color=INK)
+        share = (own & recording.counted).sum() / recording.counted.sum()
+        axes.set_title(f"robot {number + 1}: {share:.0%}", fontsize=9, color=INK)
     for axes in small[len(robots) :]:
         axes.set_axis_off()
-    share = f"{100 * recording.coverage[moment]:.1f}% of the floor, decision {moment}"
-    headline = f"What {len(robots)} robots had sensed: {share} ({label(recording.planner)}, {recording.map_id})"
+    explored = f"{100 * recording.coverage[moment]:.1f}% of the floor, decision {moment}"
+    headline = f"What {len(robots)} robots had sensed: {explored} ({label(recording.planner)}, {recording.map_id})"
     figure.suptitle(headline, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
     save(figure, path)
 

@@ -17,22 +17,23 @@ import numpy as np
 from decmarvel.core.files import write_whole
 from decmarvel.core.lattice import SLOT_OFFSETS
 from decmarvel.core.types import ABSENT, MODE_NAMES
-from decmarvel.recording.format import Recording
+from decmarvel.recording.format import BODY, Recording
 from decmarvel.recording.knowledge import NOT_YET, KnowledgeHistory
 from decmarvel.show import style
+from decmarvel.show.robots import aside_cells, carries
 from decmarvel.simulation.roster import label, needs_radio
 
 _VIEWER = Path(__file__).parent / "viewer"
 _SCRIPTS = ("mission.js", "map.js", "charts.js", "controls.js")
 """The scripts of the page, in the order in which they are written into it."""
 _SINCE = ("known_at", "node_at", "edge_at")
-"""Arrays that say since when something is known. An update has the places that became known; the other arrays of an
-update have rows to be added."""
-_FIXED = ("free", "base")
+"""Arrays that say since when something is known. An update has the places that became known, and the cells of those in
+`node_at`; the other arrays of an update have rows to be added."""
+_FIXED = ("free", "base_cell", "bodies")
 """Arrays that never change; updates leave them out."""
 _RECORDED = (
-    "base", "site", "heading", "mode", "budget_mm", "covered",
-    "overlap", "move_mode", "move_choice", "sightings", "probabilities",
+    "bodies", "site", "cell", "heading", "mode", "budget_mm", "covered",
+    "overlap", "move_mode", "move_choice", "path", "sightings", "probabilities",
 )  # fmt: skip
 """Arrays that the page gets from the recording as they are."""
 
@@ -74,11 +75,13 @@ def page_data(history: KnowledgeHistory) -> tuple[dict[str, Any], dict[str, np.n
         "stride": config.stride,
         "first_site": config.margin_cells + config.stride // 2,
         "corner": [window[0].start, window[1].start],
-        "fov_deg": config.fov_deg,
-        "range_cells": config.sensor_radius_cells,
+        "roads": config.roads,
+        "aside_cells": aside_cells(recording),
+        "body": list(BODY),
+        "carries": carries(recording),
         "remembered_decisions": config.history,
         "success_percent": config.success_percent,
-        "floor_cells": int(recording.free.sum()),
+        "floor_cells": int(recording.counted.sum()),
         "slots": SLOT_OFFSETS.tolist(),
         "modes": list(MODE_NAMES),
         "robot_colours": list(style.ROBOTS),
@@ -87,9 +90,11 @@ def page_data(history: KnowledgeHistory) -> tuple[dict[str, Any], dict[str, np.n
         "free": recording.free[window].astype(np.uint8),
         "known_at": history.known_at[(slice(None), *window)],
         "node_at": history.node_at,
+        "node_cell": history.node_cell,
         "edge_at": history.edge_at,
         "utility": history.utility,
         "home_mm": history.home_mm,
+        "base_cell": recording.cell[0],
         **{name: getattr(recording, name) for name in _RECORDED},
     }
     return facts, arrays
@@ -98,6 +103,7 @@ def page_data(history: KnowledgeHistory) -> tuple[dict[str, Any], dict[str, np.n
 def page_update(history: KnowledgeHistory) -> str:
     """A history of one moment, packed for a page that has all moments before it."""
     facts, arrays = page_data(history)
+    arrays["node_cell"] = arrays["node_cell"][arrays["node_at"] != NOT_YET]
     for name in _SINCE:
         arrays[name] = np.flatnonzero(arrays[name] != NOT_YET).astype(np.int32)
     changed = {name: facts[name] for name in ("complete", "metres_to_99")}

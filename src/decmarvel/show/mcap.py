@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -15,7 +15,7 @@ from decmarvel.core.files import write_whole
 from decmarvel.core.types import ABSENT, FAILED, RETURNING
 from decmarvel.recording.format import Recording
 from decmarvel.recording.knowledge import KnowledgeHistory
-from decmarvel.show.film import camera_outline
+from decmarvel.show.robots import camera_edge, pose
 from decmarvel.show.style import INK, robot_colour
 
 try:
@@ -57,8 +57,8 @@ def times_ns(recording: Recording) -> Int64[np.ndarray, "moments"]:
     config = recording.config
     moved_mm = recording.budget_mm[:-1] - recording.budget_mm[1:]
     length_mm = np.where(moved_mm > 0, moved_mm, 1000 * config.hold_turn_m)
-    longest_mm = np.where(recording.move_mode <= RETURNING, length_mm, 0).max(axis=1)
-    lasts_ns = np.rint(longest_mm / config.speed_m_s * 1e6).astype(np.int64)
+    lasts_s = np.where(recording.move_mode <= RETURNING, length_mm, 0) / recording.body("speed_mm_s")
+    lasts_ns = np.rint(1e9 * lasts_s.max(axis=1)).astype(np.int64)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lasts_ns)])
 
 
@@ -73,6 +73,8 @@ class MissionMessages:
         """Decisions from one map to the next."""
         moments = range(history.recording.decisions + 1)
         self.poses = {n: [self._pose(moment, n) for moment in moments] for n in self.robots}
+        self.ways = {n: [self._way(moment, n) for moment in moments] for n in self.robots}
+        """The poses that led to each moment, the last one at that moment."""
 
     def at(self, moment: int) -> Iterator[tuple[str, str, _Fields]]:
         """Yield topic, type and fields of every message of a moment."""
@@ -89,12 +91,13 @@ class MissionMessages:
             return
         yield "/map/team", "nav_msgs/msg/OccupancyGrid", self._grid(moment, known_at.min(axis=0))
         for n in self.robots:
-            path = {"header": self._header(moment), "poses": self.poses[n][: moment + 1]}
+            path = {"header": self._header(moment), "poses": list(chain(*self.ways[n][: moment + 1]))}
             yield f"/robot_{n + 1}/path", "nav_msgs/msg/Path", path
             yield f"/robot_{n + 1}/map", "nav_msgs/msg/OccupancyGrid", self._grid(moment, known_at[n])
 
-    def _header(self, moment: int) -> _Fields:
-        seconds, nanoseconds = divmod(int(self.times_ns[moment]), 10**9)
+    def _header(self, time: int | float) -> _Fields:
+        time_ns = np.interp(time, np.arange(len(self.times_ns)), self.times_ns)
+        seconds, nanoseconds = divmod(round(time_ns), 10**9)
         return {"stamp": {"sec": seconds, "nanosec": nanoseconds}, "frame_id": "map"}
 
     def _grid(self, moment: int, known_at: UInt16[np.ndarray, "Y X"]) -> _Fields:
@@ -113,10 +116,15 @@ class MissionMessages:
     def _points(self, *cells: np.ndarray) -> list[_Fields]:
         return [{"x": x, "y": y} for x, y in self.recording.to_map_m(np.stack(cells)).tolist()]
 
-    def _pose(self, moment: int, robot: int) -> _Fields:
-        cell = self.recording.site_cells(self.recording.site[moment, robot])
-        pose = _facing(int(self.recording.heading[moment, robot]), *self._points(cell))
-        return {"header": self._header(moment), "pose": pose}
+    def _pose(self, time: int | float, robot: int) -> _Fields:
+        cell, heading = pose(self.recording, time, robot)
+        return {"header": self._header(time), "pose": _facing(heading, *self._points(cell))}
+
+    def _way(self, moment: int, robot: int) -> list[_Fields]:
+        """The poses after each substep where a robot came on a bent way, then the one at the moment."""
+        steps = self.recording.config.substeps if moment and self.recording.bent[moment - 1, robot] else 1
+        between = [self._pose(moment - 1 + k / steps, robot) for k in range(1, steps)]
+        return [*between, self.poses[robot][moment]]
 
     def _transform(self, moment: int, robot: int) -> _Fields:
         pose = self.poses[robot][moment]["pose"]
@@ -126,7 +134,7 @@ class MissionMessages:
     def _markers(self, moment: int) -> Iterator[_Fields]:
         """Delete all markers and send all again, so that every moment can be shown without those before it."""
         recording, header = self.recording, self._header(moment)
-        cells = recording.site_cells(recording.site[moment]).astype(float)
+        cells, wide_m = recording.cell[moment].astype(float), recording.body("radius_mm") / 500
         size_m, reach = 0.3 * recording.config.spacing_m, 0.25 * recording.config.stride
 
         def marker(name: str, number: int, shape: int, colour: _Fields, scale: float, *points: _Fields) -> _Fields:
@@ -145,22 +153,22 @@ class MissionMessages:
 
         yield {"header": header, "action": _MARKER.DELETEALL}
         for n in self.robots:
-            base, robot = self._points(recording.site_cells(recording.base[n]), cells[n])
+            base, robot = self._points(recording.cell[0, n], cells[n])
             yield marker("base", n + 1, _MARKER.CUBE, _colour(n, 0.4), size_m, base)
-            yield marker("robot", n + 1, _MARKER.SPHERE, _colour(n), size_m, robot)
+            yield marker("robot", n + 1, _MARKER.SPHERE, _colour(n), float(wide_m[n]) or size_m, robot)
             if recording.mode[moment, n] == FAILED:
                 ends = self._points(*(cells[n] + reach * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]])))
                 yield marker("failed", n + 1, _MARKER.LINE_LIST, _colour(None), 0.2 * size_m, *ends)
             elif recording.mode[moment, n] <= RETURNING:
-                camera, *edge = self._points(*camera_outline(recording, cells[n], float(recording.heading[moment, n])))
-                fan = [corner for pair in pairwise(edge) for corner in (camera, *pair)]
+                edge = self._points(*camera_edge(recording, n, cells[n], float(recording.heading[moment, n])))
+                fan = [corner for pair in pairwise(edge) for corner in (robot, *pair)]
                 yield marker("camera", n + 1, _MARKER.TRIANGLE_LIST, _colour(n, 0.25), 1.0, *fan)
         for number, row in enumerate(recording.sightings[recording.sightings[:, 0] == moment]):
             line = self._points(cells[row[1]], row[3:5])
             yield marker("sighting", number, _MARKER.LINE_LIST, _colour(int(row[2])), 0.2 * size_m, *line)
 
 
-def _facing(degrees: int, position: _Fields) -> _Fields:
+def _facing(degrees: int | float, position: _Fields) -> _Fields:
     half = math.radians(degrees) / 2
     return {"position": position, "orientation": {"z": math.sin(half), "w": math.cos(half)}}
 

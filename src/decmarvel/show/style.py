@@ -44,7 +44,7 @@ OTHER_LOOKS = (("#6F6F2E", ">"), ("#44AA99", "p"), ("#332288", "d"))
 PAGE_LIGHT = {
     "ground": GROUND, "floor": FLOOR, "wall": WALL, "unseen": UNSEEN, "frontier": "#C2410C", "outline": "#FFFFFF",
     "page": "#F4F5F7", "card": "#FFFFFF", "ink": INK, "faint": "#69707A", "line": "#D5D8DD", "accent": "#0B63B0",
-    "live": "#D22F2F",
+    "live": "#D22F2F", "shadow": "#000000",
 }  # fmt: skip
 """Colours of the HTML page, by the names that its style sheet and scripts use."""
 PAGE_DARK = {

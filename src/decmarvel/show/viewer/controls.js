@@ -146,9 +146,9 @@ function drawCandidates() {
   const shown = mission.candidates(moment, view.robot);
   const done = moment < mission.last ? mission.of("move_choice", moment, view.robot) : -1;
   box.querySelector("h2").textContent = `What robot ${view.robot + 1} would do next`;
-  box.querySelector("ol").replaceChildren(...shown.map(({ choice, heading, share, dy, dx }) => {
-    const metres = Math.hypot(dy, dx) * mission.stride * mission.cell_m;
-    const way = wind((Math.atan2(dy, dx) * 180) / Math.PI);
+  box.querySelector("ol").replaceChildren(...shown.map(({ choice, heading, share, north, east }) => {
+    const metres = Math.hypot(north, east) * mission.cell_m;
+    const way = wind((Math.atan2(north, east) * 180) / Math.PI);
     const row = element("li"), [words, percent] = [element("span"), element("span")];
     words.textContent = `${metres ? `${metres.toFixed(0)} m ${way}` : "stay"}, look ${wind(heading)}`;
     percent.textContent = `${(100 * share).toFixed(0)}%`;
@@ -213,6 +213,9 @@ function buildTeam(mission) {
     const row = element("button", { className: "robot", value: robot, onclick });
     row.innerHTML = `<span class="badge">${robot + 1}</span><span class="state"></span><span class="mode"></span>`
       + '<span class="bar"><i></i><b></b></span>';
+    if (mission.carries[robot]) {
+      row.append(element("span", { className: "carries", textContent: mission.carries[robot] }));
+    }
     for (const part of row.querySelectorAll(".badge, i")) part.style.background = colourOf(robot);
     $("team").append(row);
   }

@@ -115,22 +115,19 @@ class Pane {
     pen.restore();
   }
 
-  beside(robot, [x, y]) {  // a little beside the sites, so that robots on the same edge do not hide each other
-    const away = 0.25 * this.mission.stride * ((robot + 0.5) / this.mission.robots - 0.5);
+  beside(robot, [x, y]) {  // a little beside its cells, so that robots on the same edge do not hide each other
+    const away = this.mission.aside_cells * ((robot + 0.5) / this.mission.robots - 0.5);
     return [x + away, y - away];
   }
 
   drawTrail(pen, time, robot) {
-    const { mission } = this, points = [];
-    for (let moment = 0; moment <= time; moment++) points.push(this.beside(robot, mission.at(moment, robot)));
-    points.push(this.beside(robot, mission.pose(time, robot).at));
+    const { mission } = this, points = mission.trail(time, robot).map((point) => this.beside(robot, point));
     const dash = robot < mission.robot_colours.length ? [] : [5, 4];
     this.line(pen, points, { colour: colourOf(robot), width: 2, alpha: 0.75, dash, ends: "butt" });
   }
 
   drawBase(pen, robot) {
-    const point = this.mission.sitePoint(this.mission.base[2 * robot], this.mission.base[2 * robot + 1]);
-    const [x, y] = this.place(point), side = 6;
+    const [x, y] = this.place(this.mission.pointIn(this.mission.base_cell, robot)), side = 6;
     pen.save();
     Object.assign(pen, { fillStyle: ink("--card"), strokeStyle: colourOf(robot), lineWidth: 2 });
     pen.fillRect(x - side, y - side, 2 * side, 2 * side);
@@ -141,9 +138,11 @@ class Pane {
   drawCamera(pen, time, robot) {
     const { mission } = this, moment = Math.min(Math.floor(time), mission.last);
     if (mission.of("mode", moment, robot) > RETURNING) return;
-    const { at, heading } = mission.pose(time, robot), half = mission.fov_deg / 2, edge = [at];
-    for (let angle = heading - half; angle <= heading + half; angle += 2) {
-      edge.push(this.reach(at, (angle * Math.PI) / 180));
+    const { at, heading } = mission.pose(time, robot), wide = mission.part("fov_deg", robot);
+    const rays = Math.ceil(wide / 2), edge = wide < 360 ? [at] : [];
+    const range = mission.part("range_mm", robot) / 1000 / mission.cell_m;
+    for (let ray = 0; ray <= rays; ray++) {
+      edge.push(this.reach(at, ((heading - wide / 2 + (ray / rays) * wide) * Math.PI) / 180, range));
     }
     pen.save();
     pen.beginPath();
@@ -157,14 +156,14 @@ class Pane {
     pen.restore();
   }
 
-  reach([x, y], angle) {  // as far as the camera sees in a direction: to the first wall
+  reach([x, y], angle, range) {  // as far as a camera sees in a direction: to the first wall
     const { mission } = this, [dx, dy] = [Math.cos(angle), Math.sin(angle)];
-    for (let length = 0.5; length <= mission.range_cells; length += 0.5) {
+    for (let length = 0.5; length <= range; length += 0.5) {
       const [column, row] = [Math.floor(x + length * dx), Math.floor(y + length * dy)];
       const inside = row >= 0 && column >= 0 && row < mission.rows && column < mission.columns;
       if (!inside || !mission.free[row * mission.columns + column]) return [x + length * dx, y + length * dy];
     }
-    return [x + mission.range_cells * dx, y + mission.range_cells * dy];
+    return [x + range * dx, y + range * dy];
   }
 
   drawSightings(pen, time, chosen) {
@@ -195,7 +194,7 @@ class Pane {
     const { mission } = this, moment = Math.floor(time);
     if (moment >= mission.last || mission.of("move_mode", moment, robot) !== EXPLORING) return;
     const target = mission.at(moment + 1, robot);
-    this.line(pen, [mission.pose(time, robot).at, target], { colour: colourOf(robot), width: 1.5, dash: [3, 3] });
+    this.line(pen, mission.ahead(time, robot), { colour: colourOf(robot), width: 1.5, dash: [3, 3] });
     this.ring(pen, target, 4, colourOf(robot), 2);
   }
 
@@ -224,12 +223,22 @@ class Pane {
   drawRobot(pen, time, robot, chosen) {
     const { mission } = this, moment = Math.floor(time), mode = mission.of("mode", moment, robot);
     const { at, heading } = mission.pose(time, robot), [x, y] = this.place(at), size = 9;
+    const body = (mission.part("radius_mm", robot) / 1000 / mission.cell_m) * this.scale;  // to scale, 0 if unknown
     pen.save();
     pen.translate(x, y);
+    if (body > size) {
+      Object.assign(pen, { strokeStyle: colourOf(robot), fillStyle: colourOf(robot), lineWidth: 1.5 });
+      pen.beginPath();
+      pen.arc(0, 0, body, 0, 2 * Math.PI);
+      pen.stroke();
+      pen.globalAlpha *= 0.35;
+      pen.fill();
+      pen.globalAlpha /= 0.35;
+    }
     if (chosen) {
       Object.assign(pen, { strokeStyle: ink("--ink"), lineWidth: 2 });
       pen.beginPath();
-      pen.arc(0, 0, size + 6, 0, 2 * Math.PI);
+      pen.arc(0, 0, Math.max(size, body) + 6, 0, 2 * Math.PI);
       pen.stroke();
     }
     if (mode === FAILED) {  // a cross, which leaves the number to be read
@@ -256,6 +265,13 @@ class Pane {
       pen.closePath();
       pen.fill();
     }
+    if (body > 0 && body <= size) {
+      Object.assign(pen, { fillStyle: ink("--shadow"), globalAlpha: 0.45 * alpha });
+      pen.beginPath();
+      pen.arc(0, 0, body, 0, 2 * Math.PI);
+      pen.fill();
+      pen.globalAlpha = alpha;
+    }
     Object.assign(pen, { fillStyle: ink("--outline"), textAlign: "center", textBaseline: "middle" });
     pen.font = "bold 11px system-ui, sans-serif";
     pen.fillText(robot + 1, 0, 0.5);
@@ -263,8 +279,8 @@ class Pane {
     if (word) {
       Object.assign(pen, { fillStyle: ink("--ink"), strokeStyle: ink("--card"), lineWidth: 3 });
       pen.font = "600 11px system-ui, sans-serif";
-      pen.strokeText(word, 0, size + 15);
-      pen.fillText(word, 0, size + 15);
+      pen.strokeText(word, 0, Math.max(size, body) + 15);
+      pen.fillText(word, 0, Math.max(size, body) + 15);
     }
     pen.restore();
   }
@@ -275,19 +291,22 @@ class Pane {
     Object.assign(pen, { strokeStyle: colourOf(robot), lineWidth: 1, globalAlpha: 0.35 });
     pen.beginPath();
     for (let slot = 0; slot < 12; slot++) {
-      if (Math.max(Math.abs(slots[slot][0]), Math.abs(slots[slot][1])) > 1) continue;  // long edges would hide the map
+      const [dy, dx] = slots[slot], long = Math.max(Math.abs(dy), Math.abs(dx)) > 1;
+      if (long && !mission.roads) continue;  // long edges would hide the map
       for (let place = 0; place < size; place++) {
         if (mission.edge_at[(robot * 12 + slot) * size + place] > moment) continue;
         const [row, column] = [Math.floor(place / sites), place % sites];
-        pen.moveTo(...this.place(mission.sitePoint(row, column)));
-        pen.lineTo(...this.place(mission.sitePoint(row + slots[slot][0], column + slots[slot][1])));
+        if (long && mission.shorter(robot, row, column, dy, dx, moment)) continue;
+        pen.moveTo(...this.place(mission.nodePoint(robot, row, column)));
+        pen.lineTo(...this.place(mission.nodePoint(robot, row + dy, column + dx)));
       }
     }
     pen.stroke();
     pen.restore();
     for (let place = 0; place < size; place++) {
       if (mission.node_at[robot * size + place] > moment) continue;
-      const point = mission.sitePoint(Math.floor(place / sites), place % sites), worth = utility[robot * size + place];
+      const point = mission.nodePoint(robot, Math.floor(place / sites), place % sites);
+      const worth = utility[robot * size + place];
       const colour = worth ? ink("--frontier") : colourOf(robot);
       this.dot(pen, point, worth ? 3 + Math.min(7, Math.sqrt(worth)) : 1.8, colour, worth ? 0.85 : 0.7);
     }

@@ -43,6 +43,7 @@ class Mission {
     this.utilities = { moment: -1, next: 0, value: new Int32Array(this.robots * this.sites ** 2) };
     this.seen = [];
     this.growths = new Map();
+    this.ways = [];
     this.note(this.sightings);
   }
 
@@ -56,7 +57,7 @@ class Mission {
   }
 
   // Adds a moment of a mission that still flies.
-  grow({ arrays: places, ...facts }, arrays) {
+  grow({ arrays: places, ...facts }, { node_cell, ...arrays }) {
     Object.assign(this, facts);
     const size = this.rows * this.columns, moment = this.moments;
     if (this.anybody) {
@@ -64,6 +65,9 @@ class Mission {
         this.anybody[place % size] = Math.min(this.anybody[place % size], moment);
       });
     }
+    arrays.node_at.forEach((place, row) => {
+      this.node_cell.set(node_cell.subarray(2 * row, 2 * row + 2), 2 * place);
+    });
     for (const [name, update] of Object.entries(arrays)) {
       if (SINCE.includes(name)) update.forEach((place) => { this[name][place] = moment; });
       else this[name] = joined(this[name], update);
@@ -80,19 +84,51 @@ class Mission {
   sitePoint(row, column) {
     return this.cellPoint(this.first_site + this.stride * row, this.first_site + this.stride * column);
   }
-  at(moment, robot) {
-    const place = 2 * (moment * this.robots + robot);
-    return this.sitePoint(this.site[place], this.site[place + 1]);
+  pointIn(cells, place) { return this.cellPoint(cells[2 * place], cells[2 * place + 1]); }
+  at(moment, robot) { return this.pointIn(this.cell, moment * this.robots + robot); }
+  nodePoint(robot, row, column) {  // where a robot stands at a site
+    const place = (robot * this.sites + row) * this.sites + column;
+    return this.node_cell[2 * place] < 0 ? this.sitePoint(row, column) : this.pointIn(this.node_cell, place);
   }
+  part(name, robot) { return this.bodies[robot * this.body.length + this.body.indexOf(name)]; }
   of(name, moment, robot) { return this[name][moment * this.robots + robot]; }
 
   pose(time, robot) {
     const before = Math.min(Math.floor(time), this.last), after = Math.min(before + 1, this.last);
-    const share = time - before;
-    const [a, b] = [this.at(before, robot), this.at(after, robot)];
+    const share = time - before, points = this.way(before, robot), along = share * (points.length - 1);
+    const [a, b] = [points[Math.floor(along)], points[Math.ceil(along)]], part = along % 1;
     const from = this.of("heading", before, robot);
     const turn = ((this.of("heading", after, robot) - from + 540) % 360) - 180;
-    return { at: [a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1])], heading: from + share * turn };
+    return { at: [a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1])], heading: from + share * turn };
+  }
+
+  // The corners of the move after a moment: its two ends, or the cells after each substep if it is bent.
+  way(moment, robot) {
+    if (moment >= this.last) return [this.at(this.last, robot)];
+    const number = moment * this.robots + robot, steps = this.path.shape[2];
+    if (!this.ways[number]) {
+      const [from, to] = [this.at(moment, robot), this.at(moment + 1, robot)];
+      const points = Array.from({ length: steps }, (_, step) => this.pointIn(this.path, number * steps + step));
+      const gone = (way, step) => Math.sign(way) * Math.floor((2 * Math.abs(way) * step + steps) / (2 * steps));
+      const straight = points.every((point, step) => (
+        [0, 1].every((axis) => point[axis] === from[axis] + gone(to[axis] - from[axis], step + 1))
+      ));
+      this.ways[number] = straight ? [from, to] : [from, ...points];
+    }
+    return this.ways[number];
+  }
+
+  // The corners of the way to where a robot is, and of the rest of its move.
+  trail(time, robot) {
+    const moment = Math.floor(time), points = [this.at(0, robot)];
+    for (let before = 0; before < moment; before++) points.push(...this.way(before, robot).slice(1));
+    const way = this.way(moment, robot), passed = Math.floor((time - moment) * (way.length - 1));
+    return [...points, ...way.slice(1, passed + 1), this.pose(time, robot).at];
+  }
+  ahead(time, robot) {
+    const moment = Math.floor(time), way = this.way(moment, robot);
+    const passed = Math.floor((time - moment) * (way.length - 1));
+    return [this.pose(time, robot).at, ...way.slice(passed + 1)];
   }
 
   coverage(moment) { return this.covered[moment] / this.floor_cells; }
@@ -159,16 +195,30 @@ class Mission {
     return this.growths.get(robot);
   }
 
+  // Whether a robot can go to a neighbour, and whether two short edges lead where a long one does.
+  linked(robot, row, column, dy, dx, moment) {
+    const slot = 5 * dy + dx + 12;
+    if (slot > 12) return this.linked(robot, row + dy, column + dx, -dy, -dx, moment);
+    if (row < 0 || column < 0 || row >= this.sites || column >= this.sites) return false;
+    return this.edge_at[((robot * 12 + slot) * this.sites + row) * this.sites + column] <= moment;
+  }
+  shorter(robot, row, column, dy, dx, moment) {
+    return this.slots.some(([y, x]) => Math.max(y ** 2, x ** 2, (dy - y) ** 2, (dx - x) ** 2) === 1
+      && this.linked(robot, row, column, y, x, moment)
+      && this.linked(robot, row + y, column + x, dy - y, dx - x, moment));
+  }
+
   // The most probable candidates of a robot in the decision after a moment; none if its planner knows no probabilities.
   candidates(moment, robot) {
     const [decisions, , count] = this.probabilities.shape;
     if (moment >= decisions) return [];
     const [row, column] = this.site.subarray(2 * (moment * this.robots + robot));
-    const first = (moment * this.robots + robot) * count;
+    const first = (moment * this.robots + robot) * count, here = this.at(moment, robot);
     return [...Array(count).keys()].map((rank) => {
       const [choice, heading, parts] = this.probabilities.subarray(3 * (first + rank), 3 * (first + rank) + 3);
       const [dy, dx] = this.slots[Math.floor(choice / 3)];
-      return { choice, heading, share: parts / 10000, dy, dx, at: this.sitePoint(row + dy, column + dx) };
+      const at = this.nodePoint(robot, row + dy, column + dx);
+      return { choice, heading, share: parts / 10000, at, east: at[0] - here[0], north: at[1] - here[1] };
     }).filter(({ share }) => share > 0);
   }
 
