@@ -95,7 +95,7 @@ def stages(config: Config, name: str, flight: InFlight, robots: int) -> None:
     keys = jax.vmap(lambda k: jax.random.split(k, robots))(flight.key)
     propose = per_robot(lambda k, v, m: planner.propose(config, k, v, m))
     proposals, _ = propose(keys, seen, flight.memory)
-    intents = per_robot(lambda mode, w, v, p: intend(config, mode, w, v, p))(team.mode, team.waits, seen, proposals)
+    intents = per_robot(lambda robot, v, p: intend(config, robot, v, p))(team, seen, proposals)
     settle = jax.jit(jax.vmap(lambda k, r, i, v, p: agree(config, k, r, i, v, p)))
     move = settle(flight.key, team, intents, seen, proposals)
     lengths = per_robot(lambda a, b: config.lattice.move_length_mm(a, b))(team.site, move.target)

@@ -34,9 +34,8 @@ class Case:
 
     @cached_property
     def world(self) -> World:
-        return World(
-            jnp.asarray(self.free), jnp.asarray(self.start, jnp.int32), jnp.asarray(self.free.sum(), jnp.int32)
-        )
+        free = jnp.asarray(self.free)
+        return World(free, jnp.asarray(self.start, jnp.int32), free, jnp.asarray(self.free.sum(), jnp.int32))
 
 
 def connected(free: np.ndarray, start: tuple[int, int]) -> np.ndarray:

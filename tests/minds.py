@@ -14,7 +14,7 @@ from cases import DEFAULT, FINE, SMALL, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.types import FREE, Candidates, Graph, LocalView, Sightings
 from decmarvel.robot.planners.goals import Goal
-from decmarvel.robot.sight import empty_sight, paste_window, sight_window
+from decmarvel.robot.sight import empty_sight, look_again
 from oracles.lattice import UNREACHABLE
 from oracles.mind import Mind
 
@@ -22,6 +22,8 @@ ROBOTS = 3
 """Places in every team here; single robots leave the others empty."""
 CLOSE = 1e-4
 """Where floats decide, two options whose values differ by less than this share may be taken for each other."""
+CAMERAS = ((120, 1.0), (120, 1.0), (360, 0.62), (50, 0.75))
+"""Fields of view of the robots, and their ranges relative to the configuration's."""
 MOST_CLOSE_CALLS = 0.02
 """Share of the decisions at which that may happen."""
 
@@ -35,6 +37,8 @@ def draw_mind(config: Config, seed: int) -> Mind:
     sensed = rng.random((*edge.shape[1:], config.heading_bins)) < rng.choice([0.0, 0.2, 0.6, 0.97])
     budget = int(rng.choice([3, 10, 30, 500]) * config.spacing_mm + rng.integers(1000))
     mind = Mind(config, belief, sensed, site, base, budget, int(rng.integers(ROBOTS)), ROBOTS)
+    mind.fov_deg, share = CAMERAS[seed % len(CAMERAS)]
+    mind.range_mm = round(share * 1000 * config.sensor_range_m)
     mind.edge = edge
     for _ in range(rng.integers(ROBOTS)):  # teammates, mostly near enough to repel
         dy, dx = rng.integers(-3 * config.stride, 3 * config.stride + 1, 2)
@@ -73,17 +77,40 @@ def whole(value) -> jax.Array:
     return jnp.asarray(value, jnp.int32)
 
 
+def site_cells(config: Config, sites: int) -> np.ndarray:
+    """The cells of all sites of a plain lattice."""
+    places = [[oracles.lattice.site_cell(config, i, j) for j in range(sites)] for i in range(sites)]
+    return np.array(places, np.int32)
+
+
+def middles(config: Config, sites: int) -> np.ndarray:
+    """Sites so near to each other that the windows around them leave nothing out."""
+    step = config.window_sites // 2
+    return np.array([(y, x) for y in range(0, sites + step, step) for x in range(0, sites + step, step)], np.int32)
+
+
 @partial(jax.jit, static_argnums=0)
-def whole_sight(config: Config, belief):
+def whole_sight(config: Config, belief, range_mm=None):
     """What is seen from all sites, window by window."""
-    sites, step = oracles.lattice.sites_a_side(config, belief.shape[0]), config.window_sites // 2
+    sites = oracles.lattice.sites_a_side(config, belief.shape[0])
+    cell, fresh = jnp.asarray(site_cells(config, sites)), jnp.ones((sites, sites), bool)
+    range_mm = whole(config.sensor_range_mm) if range_mm is None else range_mm
 
     def look(sight, middle):
-        window, first = sight_window(config, belief, sites, middle)
-        return jax.tree.map(lambda full, part: paste_window(full, part, first), sight, window), None
+        return look_again(config, sight, belief, belief, cell, fresh, middle, range_mm), None
 
-    middles = np.array([(y, x) for y in range(0, sites + step, step) for x in range(0, sites + step, step)], np.int32)
-    return jax.lax.scan(look, empty_sight(config, sites), jnp.asarray(middles))[0]
+    return jax.lax.scan(look, empty_sight(config, sites), jnp.asarray(middles(config, sites)))[0]
+
+
+def edges_of(graph: Graph) -> np.ndarray:
+    """The edges of a graph that is kept as NumPy arrays."""
+    return np.asarray(graph.length_mm) < UNREACHABLE
+
+
+def lengths_mm(config: Config, edge: np.ndarray) -> jax.Array:
+    """The edges of a plain lattice as a robot keeps them."""
+    lengths = np.array([oracles.lattice.slot_length_mm(config, slot) for slot in range(oracles.lattice.SLOTS)])
+    return jnp.where(edge, whole(lengths)[:, None, None], UNREACHABLE)
 
 
 @cache
@@ -100,7 +127,14 @@ def view_of(mind: Mind) -> LocalView:
     seen[:, 1], cell[:, 1] = True, mind.cell(mind.site)  # sightings before the last decision are no matter
     return LocalView(
         belief=belief,
-        graph=Graph(jnp.asarray(mind.edge), whole(mind.home), whole(zeros), whole_sight(config, belief)),
+        graph=Graph(
+            cell=jnp.asarray(site_cells(config, mind.size)),
+            age=whole(zeros),
+            length_mm=lengths_mm(config, mind.edge),
+            home_mm=whole(mind.home),
+            useful_mm=whole(zeros),
+            sight=whole_sight(config, belief, whole(mind.camera[1])),
+        ),
         candidates=Candidates(whole(np.zeros((25, config.headings_per_node))), jnp.asarray(mind.feasible)),
         site=whole(mind.site),
         heading=whole(0),
@@ -112,6 +146,13 @@ def view_of(mind: Mind) -> LocalView:
         sightings=Sightings(jnp.asarray(seen), whole(cell), whole(np.zeros((ROBOTS, config.history)))),
         number=whole(mind.number),
         team_size=whole(mind.team_size),
+        fov_deg=whole(mind.camera[0]),
+        range_mm=whole(mind.camera[1]),
+        speed_mm_s=whole(1000),
+        yaw_rate_deg_s=whole(35),
+        radius_mm=whole(0),
+        spacing_mm=whole(config.spacing_mm),
+        cell_mm=whole(round(1000 * config.spacing_m / config.stride)),
     )
 
 

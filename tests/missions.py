@@ -17,7 +17,7 @@ from decmarvel.simulation.fleet import NEVER, Fleet
 from decmarvel.simulation.mission import InFlight, decide
 from decmarvel.simulation.radio import RadioPlanner
 from decmarvel.worlds.world import World
-from minds import ROBOTS, pair, whole
+from minds import ROBOTS, edges_of, pair, whole
 from oracles.mind import Mind
 
 
@@ -114,7 +114,8 @@ def mind_of(config: Config, robots, number: int) -> Mind:
         number,
         team_size,
     )
-    mind.edge, mind.home = robots.graph.edge[number], robots.graph.home_mm[number].astype(np.int64)
+    mind.edge, mind.home = edges_of(robots.graph)[number], robots.graph.home_mm[number].astype(np.int64)
+    mind.fov_deg, mind.range_mm = int(robots.fov_deg[number]), int(robots.range_mm[number])
     for mate in np.flatnonzero(robots.sightings.seen[number, :, 0]):
         mind.in_sight.append(pair(robots.sightings.cell[number, mate, 0]))
     return mind

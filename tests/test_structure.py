@@ -51,6 +51,15 @@ def test_what_runs_on_a_robot_cannot_name_the_truth_or_the_team(name):
     assert not names & UNSPEAKABLE
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_take_only_the_version_from_the_package_itself(name):
+    """Its other names are loaded when they are asked for, and the contracts do not follow them."""
+    for node in ast.walk(parsed(MODULES[name])):
+        if isinstance(node, ast.ImportFrom) and node.module == "decmarvel":
+            assert [alias.name for alias in node.names] == ["__version__"]
+        assert not isinstance(node, ast.Import) or "decmarvel" not in [alias.name for alias in node.names]
+
+
 def test_what_a_robot_knows_of_itself_reaches_everybody():
     """The simulator's robot, the planners' view, the networks' input and the memory have every fact, by one class."""
     facts = {field.name: field.type for field in dataclasses.fields(Own)}

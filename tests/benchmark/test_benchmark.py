@@ -204,12 +204,12 @@ def test_recordings(done):
         assert recording.complete
         assert (recording.planner, recording.robots, recording.seed) == ("nearest", 2, 0)
         assert recording.decisions == row["decisions"]
-        assert recording.covered[-1] / recording.free.sum() == row["coverage"]
+        assert recording.covered[-1] / recording.counted.sum() == row["coverage"]
         assert recording.travelled_m[-1].max() == pytest.approx(row["travelled_m"])
         assert recording.overlap[-1] == pytest.approx(row["overlap"], abs=1e-6)
         assert (recording.mode[-1] == 2).all()
         known = (beliefs_after(recording, recording.decisions) == 1).any(axis=0)
-        assert (known & recording.free).sum() == recording.covered[-1]
+        assert (known & recording.counted).sum() == recording.covered[-1]
 
 
 @pytest.mark.slow

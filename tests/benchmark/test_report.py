@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import decmarvel
+from decmarvel.benchmark.metrics import COLUMNS
 from decmarvel.benchmark.report import published, tables
 from decmarvel.benchmark.report.page import write_report
 from decmarvel.benchmark.report.published import Published, Spread
@@ -30,7 +31,8 @@ from decmarvel.recording.format import Recording
 def row(planner="nearest", map_id="map-0", metres=None, coverage=None, **more):
     """A mission; it succeeded if it has metres."""
     success = metres is not None
-    fields = {
+    unset = {column.name: None if metric.optional else 0 for metric, column in COLUMNS}
+    fields = unset | {
         "planner": planner,
         "communicates": False,
         "robots": 4,
@@ -400,9 +402,12 @@ def still(planner: str, budget_m: float) -> Recording:
         complete=True,
         version="1.2.3",
         free=free,
+        counted=free,
+        bodies=np.array([[120, 10_000, 1000, 35, 0]] * 2, np.int32),
         start=site[0, 0],
         base=site[0],
         site=site,
+        cell=config.lattice.cell(site).astype(np.int16),
         heading=np.zeros((1, 2), np.int16),
         mode=np.full((1, 2), 2, np.uint8),
         budget_mm=budget_mm,
@@ -411,6 +416,7 @@ def still(planner: str, budget_m: float) -> Recording:
         move_mode=np.zeros((0, 2), np.uint8),
         move_heading=np.zeros((0, 2), np.int16),
         move_choice=np.zeros((0, 2), np.int16),
+        path=np.zeros((0, 2, 6, 2), np.int16),
         sightings=np.zeros((0, 6), np.int32),
         probabilities=np.zeros((0, 2, 0, 3), np.int16),
     )

@@ -1,6 +1,7 @@
 """Line of sight, footprints, poses along a move, private and merged belief: each against its oracle."""
 
-from functools import partial
+import dataclasses
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,13 @@ from hypothesis import strategies as st
 import oracles.camera
 import oracles.lattice
 from cases import DEFAULT, FINE, SMALL, Case, cases, draw_case, free_cell
-from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, substep_pose
+from decmarvel.core.angles import scaled_step
+from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, surely_seen_bins
 from decmarvel.core.config import Config
+from decmarvel.core.types import Robot
 from decmarvel.robot.belief import remember
+from decmarvel.simulation.environment import reset, way
+from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.team_map import coverage, merge
 from decmarvel.worlds import generate
 from decmarvel.worlds.place import place
@@ -24,8 +29,14 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @partial(jax.jit, static_argnums=0)
-def sense(config, free, cell, heading):
-    return footprint(config, free, cell, heading, KEY), scan(config, free, cell)
+def sense(config, free, cell, heading, fov_deg=None, range_mm=None):
+    fov_deg = jnp.asarray(config.fov_deg) if fov_deg is None else fov_deg
+    range_mm = jnp.asarray(config.sensor_range_mm) if range_mm is None else range_mm
+    return footprint(config, free, cell, heading, KEY, range_mm, fov_deg), scan(config, free, cell, range_mm)
+
+
+def whole(value):
+    return jnp.asarray(value, jnp.int32)
 
 
 def patch_cells(patch: np.ndarray, cell: tuple[int, int]) -> set[tuple[int, int]]:
@@ -39,6 +50,14 @@ def check_sensing(case: Case, seed: int) -> None:
     seen, all_round = sense(config, jnp.asarray(case.free), jnp.asarray(cell), jnp.asarray(heading))
     assert patch_cells(np.asarray(seen), cell) == oracles.camera.footprint(config, case.free, *cell, heading)
     assert patch_cells(np.asarray(all_round), cell) == oracles.camera.full_scan(config, case.free, *cell)
+    rng = np.random.default_rng([seed, 1])
+    fov_deg, range_mm = int(rng.integers(1, 361)), int(rng.integers(round(1000 * config.sensor_range_m) + 1))
+    seen, all_round = sense(
+        config, jnp.asarray(case.free), jnp.asarray(cell), *(jnp.asarray(v) for v in (heading, fov_deg, range_mm))
+    )
+    own = oracles.camera.footprint(config, case.free, *cell, heading, fov_deg, range_mm)
+    assert patch_cells(np.asarray(seen), cell) == own
+    assert patch_cells(np.asarray(all_round), cell) == oracles.camera.full_scan(config, case.free, *cell, range_mm)
 
 
 @given(cases(SMALL), seeds)
@@ -136,18 +155,58 @@ def test_merged_belief_prefers_occupied():
 sites = st.tuples(st.integers(2, 9), st.integers(2, 9))
 
 
-@given(sites, st.tuples(st.integers(-2, 2), st.integers(-2, 2)), st.integers(0, 359), st.integers(0, 359))
-def test_poses_along_a_move(start, offset, heading, wanted):
+@jax.jit
+def move(robot: Robot, target, wanted):
+    """The cells and headings of a move on the plain lattice, its turn and its length."""
+    path, length = way(SMALL, robot, target)
+    turn = limited_turn(SMALL, robot, wanted, length)
+    number = jnp.arange(1, SMALL.substeps + 1, dtype=jnp.int32)
+    return path, (robot.heading + scaled_step(turn, number, SMALL.substeps)) % 360, turn, length
+
+
+@cache
+def somebody() -> Robot:
+    """Some robot of SMALL."""
+    case = draw_case(SMALL, 1)
+    state = jax.jit(reset, static_argnums=0)(SMALL, KEY, case.world, Fleet.of(1, 10.0))
+    return jax.tree.map(lambda leaf: leaf[0], state.robots)
+
+
+@given(
+    sites,
+    st.tuples(st.integers(-2, 2), st.integers(-2, 2)),
+    st.integers(0, 359),
+    st.integers(0, 359),
+    st.sampled_from([(35, 1000), (90, 500), (10, 2500)]),
+)
+def test_poses_along_a_move(start, offset, heading, wanted, speeds):
+    """Substep by substep; how far a robot turns depends on its own speeds."""
     config: Config = SMALL
     target = (start[0] + offset[0], start[1] + offset[1])
     slot = 5 * (offset[0] + 2) + offset[1] + 2
     length = oracles.lattice.slot_length_mm(config, slot) if slot != 12 else 0
-    turn = limited_turn(config, jnp.asarray(heading), jnp.asarray(wanted), jnp.asarray(length))
-    assert int(turn) == oracles.camera.limited_turn(config, heading, wanted, length)
+    robot = dataclasses.replace(
+        somebody(),
+        site=whole(start),
+        heading=whole(heading),
+        yaw_rate_deg_s=whole(speeds[0]),
+        speed_mm_s=whole(speeds[1]),
+    )
+    path, headings, turn, flown = move(robot, whole(target), whole(wanted))
+    assert int(flown) == length
+    assert int(turn) == oracles.camera.limited_turn(config, heading, wanted, length, *speeds)
     poses = oracles.camera.substep_poses(config, start, target, heading, int(turn))
-    for k, (cell, now) in enumerate(poses, start=1):
-        got = substep_pose(config, jnp.asarray(start), jnp.asarray(target), jnp.asarray(heading), turn, jnp.asarray(k))
-        assert (tuple(got[0].tolist()), int(got[1])) == (cell, now)
+    assert [(tuple(cell), now) for cell, now in zip(path.tolist(), headings.tolist(), strict=True)] == poses
+
+
+@pytest.mark.parametrize("bins", [36, 24])
+def test_bins_that_are_surely_seen(bins):
+    """For every field of view: the heading's own bin, and those that lie wholly in view."""
+    config = Config(heading_bins=bins)
+    for fov_deg in range(1, 361):
+        reach = int(surely_seen_bins(config, whole(fov_deg)))
+        got = {bin_ % bins for bin_ in range(-reach, reach + 1)}
+        assert got == oracles.camera.surely_seen_bins(config, 0, fov_deg)
 
 
 def test_a_camera_of_ten_metres_reaches_25_cells():

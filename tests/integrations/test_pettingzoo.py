@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
+import mixed
+from decmarvel.core.colours import rgb, robot_colour
 from decmarvel.core.lattice import SLOT_OFFSETS
 from decmarvel.core.types import Own
 from decmarvel.integrations.pettingzoo import ExplorationEnv
@@ -69,6 +71,23 @@ def test_everything_that_a_robot_knows_is_observed():
             np.testing.assert_array_equal(observations[agent][field.name], known, field.name)
     robot = observations["robot_1"]
     assert (robot["number"], robot["team_size"], robot["budget_mm"]) == (1, 3, 60_000)
+
+
+def test_a_mixed_team_on_roads():
+    """What cameras and bodies are is observed, within its space; the picture has robots where they stand."""
+    env = make(building=mixed.house(), robots=4, budget_m=mixed.BUDGET_M, config=mixed.CONFIG, render_mode="rgb_array")
+    observations, _ = env.reset(seed=2, options={"fleet": mixed.team()})
+    for _ in range(2):
+        for number, agent in enumerate(env.agents):
+            assert env.observation_space(agent).contains(observations[agent])
+            for name, values in mixed.BODIES.items():
+                assert observations[agent][name] == values[number]
+        actions = {agent: int(np.flatnonzero(observations[agent]["action_mask"])[0]) for agent in env.agents}
+        observations, *_ = env.step(actions)
+    robots, picture = env._state.robots, env.render()[::-1]
+    for number in range(3):
+        y, x = robots.graph.cell[number, *robots.site[number]]
+        assert (picture[y, x] == rgb(robot_colour(number))).all()
 
 
 def test_every_robot_comes_home_whatever_the_actions():

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from decmarvel.core.config import Config
-from oracles.lattice import FREE, OCCUPIED, Cell, Site, in_view, inside, site_cell
+from oracles.lattice import FREE, OCCUPIED, Cell, Site, in_view, inside, length_mm, site_cell
 
 # Line of sight
 
@@ -133,16 +133,30 @@ def bresenham_visible_cells(see_through: np.ndarray, cy: int, cx: int, radius_ce
 # Sensing and belief
 
 
-def full_scan(config: Config, truth_free: np.ndarray, cy: int, cx: int) -> set[Cell]:
+def full_scan(config: Config, truth_free: np.ndarray, cy: int, cx: int, range_mm: int | None = None) -> set[Cell]:
     """Cells that a 360 degree scan senses: sections "Sensing and belief" and "Start"."""
-    return visible_cells(truth_free, cy, cx, config.sensor_radius_cells)
+    seen = visible_cells(truth_free, cy, cx, config.sensor_radius_cells)
+    if range_mm is None:
+        return seen
+    return {(iy, ix) for iy, ix in seen if length_mm(config, iy - cy, ix - cx) <= range_mm}
 
 
-def footprint(config: Config, truth_free: np.ndarray, cy: int, cx: int, heading: int) -> set[Cell]:
-    """Cells that a robot at a cell with a heading senses: section "Sensing and belief"."""
+def footprint(
+    config: Config,
+    truth_free: np.ndarray,
+    cy: int,
+    cx: int,
+    heading: int,
+    fov_deg: int | None = None,
+    range_mm: int | None = None,
+) -> set[Cell]:
+    """Cells that a robot at a cell with a heading senses: sections "Sensing and belief" and "Bodies and cameras".
+
+    The camera is that of the configuration where nothing else is given.
+    """
     cells = {(cy, cx)}
-    for iy, ix in full_scan(config, truth_free, cy, cx):
-        if in_view(config, iy - cy, ix - cx, heading):
+    for iy, ix in full_scan(config, truth_free, cy, cx, range_mm):
+        if in_view(config, iy - cy, ix - cx, heading, fov_deg):
             cells.add((iy, ix))
     return cells
 
@@ -172,11 +186,13 @@ def substep_poses(config: Config, a_site: Site, b_site: Site, heading: int, turn
     return poses
 
 
-def limited_turn(config: Config, current: int, wanted: int, length_mm: int) -> int:
+def limited_turn(
+    config: Config, current: int, wanted: int, length_mm: int, yaw_rate_deg_s: int = 35, speed_mm_s: int = 1000
+) -> int:
     """Signed turn of one decision, a length of 0 being a hold: section "Sensing and belief"."""
     if length_mm == 0:
         length_mm = round(1000 * config.hold_turn_m)
-    limit = (config.yaw_rate_deg_s * int(length_mm)) // 1000
+    limit = (yaw_rate_deg_s * int(length_mm)) // speed_mm_s
     turn = (int(wanted) - int(current) + 180) % 360 - 180
     return max(-limit, min(limit, turn))
 
@@ -225,3 +241,18 @@ def sees(config: Config, truth_free: np.ndarray, observer_cell: Cell, observer_h
     """Whether a robot's cell is among the cells that another senses: section "Sightings"."""
     other = (int(other_cell[0]), int(other_cell[1]))
     return other in footprint(config, truth_free, int(observer_cell[0]), int(observer_cell[1]), observer_heading)
+
+
+def surely_seen_bins(config: Config, heading: int, fov_deg: int) -> set[int]:
+    """Bins that lie wholly in view, wherever in its bin the heading is: section "Graph"."""
+    width, bins = config.degrees_per_bin, config.heading_bins
+    own = (int(heading) + width // 2) // width % bins
+    if fov_deg >= 360:
+        return set(range(bins))
+    surely = {own}
+    for b in range(bins):
+        away = min((b - own) % bins, (own - b) % bins)
+        # The heading is up to half a bin from the middle of its own, and the far side of b is half a bin beyond its.
+        if away * width + width <= fov_deg / 2:
+            surely.add(b)
+    return surely

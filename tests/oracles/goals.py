@@ -30,14 +30,16 @@ def seeing_sites(mind: Mind, cell: Cell) -> dict[Site, int]:
     """
     config = mind.config
     seen = cells_in_sight(mind.belief == FREE, cell, config.utility_radius_cells)
+    limit = oracles.graph.utility_range_mm(config, mind.range_mm)
     found = {}
     for site in mind.sites():
         y, x = mind.cell(site)
         if (y, x) not in seen:
             continue
         dy, dx = cell[0] - y, cell[1] - x
-        if not mind.sensed[site][oracles.lattice.direction_bin(config, dy, dx)]:
-            found[site] = round(1000 * config.cell_m * math.hypot(dy, dx))
+        length = round(1000 * config.cell_m * math.hypot(dy, dx))
+        if length <= limit and not mind.sensed[site][oracles.lattice.direction_bin(config, dy, dx)]:
+            found[site] = length
     return found
 
 
@@ -68,7 +70,7 @@ def pursue(mind: Mind, goal: Goal | None, far_sighted: bool) -> Pursuit:
         return Pursuit(None, {}, {})
     config = mind.config
     to_viewpoint = oracles.graph.distances(config, mind.edge, [goal.viewpoint])
-    square = math.floor(config.utility_radius_cells)
+    square = oracles.graph.utility_range_mm(config, mind.range_mm) // round(1000 * config.cell_m)
     slot, headings, costs = None, {}, {}
     for k in range(SLOTS):
         if not mind.feasible[k]:
@@ -102,20 +104,28 @@ def nearest_by_bin(mind: Mind, site: Site) -> dict[int, tuple[int, Cell]]:
     """Distance and cell of the nearest grouped frontier in each open bin of a site: "Graph" of the model."""
     config = mind.config
     cy, cx = mind.cell(site)
+    limit = oracles.graph.utility_range_mm(config, mind.range_mm)
     ranked: dict[int, tuple] = {}
     for iy, ix in cells_in_sight(mind.belief == FREE, (cy, cx), config.utility_radius_cells) - {(cy, cx)}:
         if not mind.frontier[iy, ix]:
             continue
         dy, dx = iy - cy, ix - cx
+        if oracles.lattice.length_mm(config, dy, dx) > limit:
+            continue
         towards = oracles.lattice.direction_bin(config, dy, dx)
         rank = (dy * dy + dx * dx, max(abs(dy), abs(dx)), iy, ix)
         if not mind.sensed[site][towards] and (towards not in ranked or rank < ranked[towards]):
             ranked[towards] = rank
     nearest = {}
-    for towards, (squared, _, iy, ix) in ranked.items():
-        mm = math.isqrt(config.spacing_mm**2 * squared // config.stride**2)
-        nearest[towards] = (mm, (iy, ix))
+    for towards, (_, _, iy, ix) in ranked.items():
+        nearest[towards] = (oracles.lattice.length_mm(config, iy - cy, ix - cx), (iy, ix))
     return nearest
+
+
+def unit(mind: Mind) -> float:
+    """Sensing range in units of 10 m, to which weights in metres are relative: section "Other ranges"."""
+    range_mm = 1000 * mind.config.sensor_range_m if mind.range_mm is None else mind.range_mm
+    return range_mm / 10_000
 
 
 def sector_cost(mind: Mind, cell: Cell, weight_m: int = 30) -> int:
@@ -124,7 +134,7 @@ def sector_cost(mind: Mind, cell: Cell, weight_m: int = 30) -> int:
     bearing = math.atan2(cell[0] - y, cell[1] - x)
     own = 2 * math.pi * mind.number / mind.team_size + 0.3
     agreement = 0.0 if cell == (y, x) else math.cos(bearing - own)  # the base itself lies in no direction
-    return 10 * round(100 * weight_m * (1 - agreement))
+    return 10 * round(100 * weight_m * unit(mind) * (1 - agreement))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Graph, frontiers, utilities and candidate headings: docs/model.md a second time."""
 
 import heapq
-import math
 from functools import cache
 
 import numpy as np
@@ -19,6 +18,7 @@ from oracles.lattice import (
     Site,
     direction_bin,
     inside,
+    length_mm,
     neighbour,
     site_cell,
     sites_a_side,
@@ -140,9 +140,18 @@ def grouped(frontier: np.ndarray) -> np.ndarray:
     return kept
 
 
-def utilities(config: Config, belief: np.ndarray, node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def utility_range_mm(config: Config, range_mm: int | None) -> int:
+    """How far a node looks for frontiers: sections "Graph" and "Bodies and cameras"."""
+    if range_mm is None:
+        return round(1000 * config.utility_range_m)
+    return range_mm * round(100 * config.utility_range_m / config.sensor_range_m) // 100
+
+
+def utilities(
+    config: Config, belief: np.ndarray, node: np.ndarray, range_mm: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Utility of each node and its frontiers by direction bin: section "Graph"."""
-    size = node.shape[0]
+    size, limit = node.shape[0], utility_range_mm(config, range_mm)
     utility = np.zeros((size, size), dtype=np.int64)
     histogram = np.zeros((size, size, config.heading_bins), dtype=np.int64)
     frontier = thinned(frontiers(belief))
@@ -152,7 +161,7 @@ def utilities(config: Config, belief: np.ndarray, node: np.ndarray) -> tuple[np.
                 continue
             cy, cx = site_cell(config, i, j)
             seen = visible_cells(belief == FREE, cy, cx, config.utility_radius_cells) - {(cy, cx)}
-            counted = [cell for cell in seen if frontier[cell]]
+            counted = [c for c in seen if frontier[c] and length_mm(config, c[0] - cy, c[1] - cx) <= limit]
             if len(counted) <= 1:
                 continue
             utility[i, j] = len(counted)
@@ -162,10 +171,10 @@ def utilities(config: Config, belief: np.ndarray, node: np.ndarray) -> tuple[np.
 
 
 def nearest_frontiers(
-    config: Config, belief: np.ndarray, node: np.ndarray, sensed: np.ndarray
+    config: Config, belief: np.ndarray, node: np.ndarray, sensed: np.ndarray, range_mm: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distance in mm and flat cell index of each node's nearest frontier: section "Graph"."""
-    size = node.shape[0]
+    size, limit = node.shape[0], utility_range_mm(config, range_mm)
     width = belief.shape[1]
     nearest_mm = np.full((size, size), UNREACHABLE, dtype=np.int64)
     nearest_cell = np.full((size, size), -1, dtype=np.int64)
@@ -178,12 +187,12 @@ def nearest_frontiers(
             ranked = []
             for iy, ix in visible_cells(belief == FREE, cy, cx, config.utility_radius_cells) - {(cy, cx)}:
                 dy, dx = iy - cy, ix - cx
-                if frontier[iy, ix] and not sensed[i, j, direction_bin(config, dy, dx)]:
+                near = length_mm(config, dy, dx) <= limit
+                if frontier[iy, ix] and near and not sensed[i, j, direction_bin(config, dy, dx)]:
                     ranked.append((dy * dy + dx * dx, max(abs(dy), abs(dx)), iy, ix))
             if ranked:
-                squared, _, iy, ix = min(ranked)
-                # 1000 * cell_m is spacing_mm / stride, so the floor is exact in integers.
-                nearest_mm[i, j] = math.isqrt(config.spacing_mm**2 * squared // config.stride**2)
+                _, _, iy, ix = min(ranked)
+                nearest_mm[i, j] = length_mm(config, iy - cy, ix - cx)
                 nearest_cell[i, j] = iy * width + ix
     return nearest_mm, nearest_cell
 
@@ -191,10 +200,16 @@ def nearest_frontiers(
 # Candidates
 
 
-def window_headings(config: Config, hist: np.ndarray) -> list[int]:
+def half_window(config: Config, fov_deg: int | None) -> int:
+    """Bins on either side of a heading that count as in view: sections "Candidates" and "Bodies and cameras"."""
+    whole_bins = (config.fov_deg if fov_deg is None else fov_deg) // (2 * config.degrees_per_bin)
+    return min(whole_bins, config.window_bins // 2)
+
+
+def window_headings(config: Config, hist: np.ndarray, fov_deg: int | None = None) -> list[int]:
     """Three heading bins whose windows cover the most frontiers, greedily: section "Candidates"."""
     bins = config.heading_bins
-    half = config.window_bins // 2
+    half = half_window(config, fov_deg)
     left = [int(count) for count in hist]
     headings = []
     while len(headings) < config.headings_per_node and (sum(left) > 0 or not headings):
@@ -218,7 +233,13 @@ def window_headings(config: Config, hist: np.ndarray) -> list[int]:
 
 
 def candidate_headings(
-    config: Config, edge: np.ndarray, utility: np.ndarray, histogram: np.ndarray, useful_mm: np.ndarray, here: Site
+    config: Config,
+    edge: np.ndarray,
+    utility: np.ndarray,
+    histogram: np.ndarray,
+    useful_mm: np.ndarray,
+    here: Site,
+    fov_deg: int | None = None,
 ) -> np.ndarray:
     """Three heading bins for each neighbour slot with an edge, -1 elsewhere: section "Candidates"."""
     headings = np.full((SLOTS, config.headings_per_node), -1, dtype=np.int64)
@@ -227,7 +248,7 @@ def candidate_headings(
             continue
         v = neighbour(here, k)
         if utility[v] > 0:
-            headings[k] = window_headings(config, histogram[v])
+            headings[k] = window_headings(config, histogram[v], fov_deg)
             continue
         way = k  # the direction of motion
         if useful_mm[v] < UNREACHABLE:

@@ -71,10 +71,18 @@ def direction_bin(config: Config, dy: int, dx: int) -> int:
     return ((direction_hundredths(dy, dx) + width // 2) // width) % config.heading_bins
 
 
-def in_view(config: Config, dy: int, dx: int, heading: int) -> bool:
-    """Whether an offset lies in the field of view of a heading (the own cell does): section "Angles"."""
+def length_mm(config: Config, dy: int, dx: int) -> int:
+    """Length of an offset in cells, rounded down, in integer arithmetic: section "Graph"."""
+    return math.isqrt(config.spacing_mm**2 * (dy * dy + dx * dx) // config.stride**2)
+
+
+def in_view(config: Config, dy: int, dx: int, heading: int, fov_deg: int | None = None) -> bool:
+    """Whether an offset lies in the field of view of a heading (the own cell does): section "Angles".
+
+    The field of view is that of the configuration where none is given.
+    """
     if dy == 0 and dx == 0:
         return True
     difference = (direction_hundredths(dy, dx) - 100 * int(heading)) % 36000
     difference = min(difference, 36000 - difference)
-    return 2 * difference <= 100 * config.fov_deg
+    return 2 * difference <= 100 * (config.fov_deg if fov_deg is None else fov_deg)

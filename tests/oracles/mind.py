@@ -28,6 +28,15 @@ class Mind:
     team_size: int = 1
     in_sight: list[Cell] = field(default_factory=list)
     """Cells of the teammates that it saw at the last decision."""
+    fov_deg: int | None = None
+    range_mm: int | None = None
+    """Its camera; None: as the configuration says."""
+
+    @property
+    def camera(self) -> tuple[int, int]:
+        """Field of view in degrees, range in millimetres."""
+        fov_deg = self.config.fov_deg if self.fov_deg is None else self.fov_deg
+        return fov_deg, round(1000 * self.config.sensor_range_m) if self.range_mm is None else self.range_mm
 
     @cached_property
     def size(self) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import oracles.graph
 import oracles.lattice
 from decmarvel.core.config import Config
 from oracles.goals import Goal, pursue, whole_degrees
@@ -16,23 +17,28 @@ REMEMBERED = 24
 """Vertices of a branch, from the root on, that a robot keeps."""
 
 
-def gain(config: Config, belief: np.ndarray, site: Site) -> tuple[int, int]:
+def gain(
+    config: Config, belief: np.ndarray, site: Site, fov_deg: int | None = None, range_mm: int | None = None
+) -> tuple[int, int]:
     """Unknown cells in the best view of a site, and the bin of that view: section "NBVP", 1."""
-    bins, half = config.heading_bins, config.window_bins // 2
+    bins, half = config.heading_bins, oracles.graph.half_window(config, fov_deg)
+    limit = round(1000 * config.sensor_range_m) if range_mm is None else range_mm
     cy, cx = oracles.lattice.site_cell(config, *site)
     histogram = [0] * bins
     for iy, ix in cells_in_sight(belief != OCCUPIED, (cy, cx), config.sensor_radius_cells) - {(cy, cx)}:
-        if belief[iy, ix] == UNKNOWN:
+        if belief[iy, ix] == UNKNOWN and oracles.lattice.length_mm(config, iy - cy, ix - cx) <= limit:
             histogram[oracles.lattice.direction_bin(config, iy - cy, ix - cx)] += 1
     views = [sum(histogram[(b + k) % bins] for k in range(-half, half + 1)) for b in range(bins)]
     return max(views), views.index(max(views))
 
 
-def gains(config: Config, belief: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def gains(
+    config: Config, belief: np.ndarray, where: np.ndarray, fov_deg: int | None = None, range_mm: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Gain and heading bin of the sites that are asked for, 0 elsewhere: section "NBVP", 1."""
     cells, view = np.zeros(where.shape, np.int64), np.zeros(where.shape, np.int64)
     for i, j in np.argwhere(where):
-        cells[i, j], view[i, j] = gain(config, belief, (int(i), int(j)))
+        cells[i, j], view[i, j] = gain(config, belief, (int(i), int(j)), fov_deg, range_mm)
     return cells, view
 
 
@@ -59,7 +65,7 @@ def attach(mind: Mind, promise: np.ndarray, tree: Tree, parent: Site, slot: int)
     """A new vertex at the end of an edge, with its worth: section "NBVP", 3."""
     site = oracles.lattice.neighbour(parent, slot)
     path_mm = tree[parent].path_mm + oracles.lattice.slot_length_mm(mind.config, slot)
-    worth = tree[parent].worth + int(promise[site]) * math.exp(-DECAY * path_mm / 1000)
+    worth = tree[parent].worth + int(promise[site]) * math.exp(-DECAY * path_mm / mind.config.sensor_range_m / 100)
     tree[site] = Vertex(parent, path_mm, worth)
     return site
 

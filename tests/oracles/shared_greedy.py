@@ -13,10 +13,10 @@ from oracles.mind import Mind
 
 def crowding_cost(config: Config, cell: Cell, goals: list[Cell]) -> int:
     """What is added to the cost of a cell for the goals of others: section "Shared greedy"."""
-    total = 0
+    total, unit = 0, config.sensor_range_m / 10
     for goal in goals:
         metres = config.cell_m * math.hypot(cell[0] - goal[0], cell[1] - goal[1])
-        total += 10 * round(100 * 60 * max(0.0, 1 - metres / 30))
+        total += 10 * round(100 * 60 * unit * max(0.0, 1 - metres / (30 * unit)))
     return total
 
 

@@ -1,5 +1,6 @@
 """Budget guard, return mode, conflict rule: each against its oracle."""
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -13,11 +14,11 @@ import oracles.guard
 import oracles.lattice
 from cases import SMALL, cases
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS
-from decmarvel.core.types import Graph
 from decmarvel.robot.budget import must_return, return_feasible
-from decmarvel.robot.graph import hop_costs
+from decmarvel.robot.graph import hop_costs, no_graph
 from decmarvel.robot.sight import empty_sight
 from decmarvel.simulation.conflicts import resolve_conflicts
+from minds import lengths_mm
 from oracles.lattice import UNREACHABLE
 
 seeds = st.integers(0, 2**32 - 1)
@@ -25,11 +26,13 @@ seeds = st.integers(0, 2**32 - 1)
 
 @partial(jax.jit, static_argnums=0)
 def guard(config, edge, home_mm, site, budget_mm):
-    graph = Graph(edge, home_mm, home_mm, empty_sight(config, home_mm.shape[0]))
+    length_mm = lengths_mm(config, edge)
+    nothing = no_graph(empty_sight(config, home_mm.shape[0]))
+    graph = dataclasses.replace(nothing, length_mm=length_mm, home_mm=home_mm)
     return (
         return_feasible(config, graph, site, budget_mm),
         must_return(config, graph, site, budget_mm),
-        jnp.argmin(hop_costs(config, edge, home_mm, site)),
+        jnp.argmin(hop_costs(length_mm, home_mm, site)),
     )
 
 
@@ -110,6 +113,7 @@ def test_conflict_rule_equals_oracle(seed, count):
         SMALL,
         jnp.asarray(here, jnp.int32),
         jnp.asarray(active),
+        LENGTHS_MM[:count],
         jnp.asarray(returning),
         jnp.asarray(waited),
         jnp.asarray(slot, jnp.int32),
@@ -128,6 +132,8 @@ def test_conflict_rule_equals_oracle(seed, count):
         assert sum((targets[other] == targets[robot]).all() for other in np.flatnonzero(active)) == 1
 
 
+LENGTHS_MM = jnp.stack([lengths_mm(SMALL, np.ones((25, 1, 1), bool))[:, 0, 0]] * 8)
+"""Of the slots of up to eight robots."""
 jitted_conflicts = jax.jit(resolve_conflicts, static_argnums=0)
 
 
@@ -146,6 +152,7 @@ def test_robots_in_a_circle_do_not_block_each_other_for_good():
             SMALL,
             jnp.asarray(here, jnp.int32),
             ~none,
+            LENGTHS_MM[:4],
             none,
             ~none if seed else none,
             jnp.asarray(slot, jnp.int32),

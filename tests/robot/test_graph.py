@@ -15,9 +15,10 @@ from cases import DEFAULT, FINE, SITES, SMALL, Case, cases, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOT_OFFSETS
 from decmarvel.core.types import FAR_MM
-from decmarvel.robot.graph import build, edges, from_sites, shortest_paths
+from decmarvel.robot.graph import build, edges, from_sites, no_graph, shortest_paths
 from decmarvel.robot.observation import candidate_headings, window_headings
 from decmarvel.robot.sight import empty_sight, frontiers, grouped, nearest_frontiers, thin
+from minds import lengths_mm, middles
 from oracles.lattice import UNREACHABLE
 
 seeds = st.integers(0, 2**32 - 1)
@@ -29,48 +30,59 @@ def draw_sensed(config: Config, seed: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def whole_graph(config: Config, belief, base):
+def whole_graph(config: Config, belief, base, range_mm):
     """The graph built window by window over the whole lattice: as if the robot had looked at everything just now."""
-    sites = SITES[config]
-    far = jnp.full((sites, sites), FAR_MM, jnp.int32)
-    graph = build(config, belief, base, empty_sight(config, sites), base, far)
-    for y in range(0, sites, config.window_sites // 2):
-        for x in range(0, sites, config.window_sites // 2):
-            graph = build(config, belief, base, graph.sight, jnp.array([y, x]), graph.home_mm)
-    return graph
+    sites, unknown = SITES[config], jnp.zeros_like(belief)
+    radius_mm = jnp.array(0, jnp.int32)
+
+    def look(graph, middle):
+        # It knew nothing there before, and what it had seen of other places stays.
+        return build(config, unknown, belief, base, graph, middle, range_mm, radius_mm), None
+
+    graph = no_graph(empty_sight(config, sites))
+    return jax.lax.scan(look, graph, jnp.asarray(middles(config, sites)))[0]
+
+
+def draw_camera(config: Config, seed: int) -> tuple[int, int]:
+    """Field of view and range of a robot: every other one as the configuration says."""
+    rng, farthest = np.random.default_rng([seed, 2]), round(1000 * config.sensor_range_m)
+    if seed % 2:
+        return config.fov_deg, farthest
+    return int(rng.integers(20, 361)), int(rng.integers(farthest // 2, farthest + 1))
 
 
 def check_graph(case: Case, seed: int) -> None:
     config, belief = case.config, case.belief.copy()
     belief[oracles.lattice.site_cell(config, *case.start)] = 1
     sensed = draw_sensed(config, seed)
-    graph = whole_graph(config, jnp.asarray(belief), jnp.asarray(case.start, jnp.int32))
+    fov_deg, range_mm = draw_camera(config, seed)
+    graph = whole_graph(config, jnp.asarray(belief), jnp.asarray(case.start, jnp.int32), jnp.asarray(range_mm))
     edge = oracles.graph.edges(config, belief)
     np.testing.assert_array_equal(graph.edge, edge)
     home = oracles.graph.distances(config, edge, [case.start])
     np.testing.assert_array_equal(graph.home_mm, home)
     node = home < UNREACHABLE
-    utility, histogram = oracles.graph.utilities(config, belief, node)
+    utility, histogram = oracles.graph.utilities(config, belief, node, range_mm)
     np.testing.assert_array_equal(graph.utility, utility)
     np.testing.assert_array_equal(np.asarray(graph.sight.histogram) * node[..., None], histogram)
     useful = [tuple(site) for site in np.argwhere(utility > 0)]
     useful_mm = oracles.graph.distances(config, edge, useful)
     np.testing.assert_array_equal(graph.useful_mm, useful_mm)
-    mm, cell = oracles.graph.nearest_frontiers(config, belief, node, sensed)
-    got_mm, got_cell = open_frontiers(config, graph.sight, sensed)
+    mm, cell = oracles.graph.nearest_frontiers(config, belief, node, sensed, range_mm)
+    got_mm, got_cell = open_frontiers(config, graph, sensed)
     np.testing.assert_array_equal(np.where(node, got_mm, FAR_MM), mm)
     np.testing.assert_array_equal(np.where(node, got_cell, -1), cell)
     for here in np.argwhere(node)[:: max(1, node.sum() // 4)]:
-        expected = oracles.graph.candidate_headings(config, edge, utility, histogram, useful_mm, tuple(here))
-        got = np.asarray(jitted_headings(config, graph, jnp.asarray(here, jnp.int32)))
+        expected = oracles.graph.candidate_headings(config, edge, utility, histogram, useful_mm, tuple(here), fov_deg)
+        got = np.asarray(jitted_headings(config, graph, jnp.asarray(here, jnp.int32), jnp.asarray(fov_deg)))
         linked = edge[:, here[0], here[1]]
         np.testing.assert_array_equal(got[linked], expected[linked])
 
 
-def open_frontiers(config: Config, sight, sensed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def open_frontiers(config: Config, graph, sensed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest frontier over the directions that are still open, from the nearest in each direction."""
-    mm, cell = (np.asarray(part) for part in nearest_frontiers(config, sight))
-    rank = np.where(sensed, np.iinfo(np.int16).max, np.asarray(sight.nearest_rank))
+    mm, cell = (np.asarray(part) for part in nearest_frontiers(config, graph))
+    rank = np.where(sensed, np.iinfo(np.int16).max, np.asarray(graph.sight.nearest_rank))
     best = rank.argmin(axis=-1)[..., None]
     mm = np.take_along_axis(np.where(sensed, FAR_MM, mm), best, axis=-1)[..., 0]
     cell = np.take_along_axis(cell, best[..., None], axis=-2)[..., 0, :]
@@ -119,24 +131,24 @@ def test_distances_from_anywhere_and_from_an_earlier_answer(case, y, x):
     expected = oracles.graph.distances(SMALL, edge, [(y, x)])
     mask = np.zeros((12, 12), bool)
     mask[y, x] = True
-    relax = jax.jit(shortest_paths, static_argnums=0)
-    got = relax(SMALL, jnp.asarray(edge), from_sites(jnp.asarray(mask)))
+    relax = jax.jit(lambda edge, start: shortest_paths(lengths_mm(SMALL, edge), start))
+    got = relax(jnp.asarray(edge), from_sites(jnp.asarray(mask)))
     np.testing.assert_array_equal(got, expected)
     fewer = edge & (np.random.default_rng(y).random(edge.shape) > 0.3)
     fewer &= np.stack([np.roll(fewer[24 - k], -SLOT_OFFSETS[k], (0, 1)) for k in range(25)])  # stays symmetric
-    earlier = relax(SMALL, jnp.asarray(fewer), from_sites(jnp.asarray(mask)))
-    np.testing.assert_array_equal(relax(SMALL, jnp.asarray(edge), earlier), expected)
+    earlier = relax(jnp.asarray(fewer), from_sites(jnp.asarray(mask)))
+    np.testing.assert_array_equal(relax(jnp.asarray(edge), earlier), expected)
 
 
-@given(st.lists(st.integers(0, 9), min_size=36, max_size=36), seeds)
-def test_window_headings_equal_oracle(counts, seed):
+@given(st.lists(st.integers(0, 9), min_size=36, max_size=36), seeds, st.sampled_from([120, 10, 45, 79, 180, 360]))
+def test_window_headings_equal_oracle(counts, seed, fov_deg):
     histogram = np.array(counts) * (np.random.default_rng(seed).random(36) < 0.2)
     histogram[seed % 36] += 1
-    got = window_headings(DEFAULT, jnp.asarray(histogram, jnp.int32))
-    assert got.tolist() == oracles.graph.window_headings(DEFAULT, histogram)
+    got = window_headings(DEFAULT, jnp.asarray(histogram, jnp.int32), jnp.asarray(fov_deg))
+    assert got.tolist() == oracles.graph.window_headings(DEFAULT, histogram, fov_deg)
 
 
 def test_a_single_frontier_is_looked_at_straight():
     histogram = np.zeros(36, np.int32)
     histogram[7] = 5
-    assert window_headings(DEFAULT, jnp.asarray(histogram)).tolist() == [7, 10, 4]
+    assert window_headings(DEFAULT, jnp.asarray(histogram), jnp.asarray(120)).tolist() == [7, 10, 4]

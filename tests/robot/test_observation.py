@@ -22,6 +22,7 @@ from decmarvel.simulation.environment import views
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import decide, take_off
 from decmarvel.simulation.privileged import decompose, privileged_view
+from minds import edges_of
 
 ROBOTS, SEEDS = 4, (1, 2, 3, 5, 8, 13)
 SIZE = SITES[SMALL]
@@ -92,7 +93,7 @@ def way_to_useful(robot):
         return []
     way = [here]
     while useful_mm[here] > 0:
-        here = oracles.lattice.neighbour(here, oracles.guard.best_edge_slot(SMALL, robot.graph.edge, useful_mm, here))
+        here = oracles.lattice.neighbour(here, oracles.guard.best_edge_slot(SMALL, edges_of(robot.graph), useful_mm, here))
         way.append(here)
     return way
 
@@ -207,7 +208,7 @@ def test_the_rest_of_the_observation(seed):
         node = robot.graph.home_mm < FAR_MM
         np.testing.assert_array_equal(observation.action_mask, np.repeat(feasible_slots(robot)[:, None], 3, axis=1))
         np.testing.assert_array_equal(observation.histogram, robot.graph.sight.histogram * node[..., None])
-        np.testing.assert_array_equal(observation.edge, robot.graph.edge)
+        np.testing.assert_array_equal(observation.edge, edges_of(robot.graph))
         np.testing.assert_array_equal(observation.sensed, robot.sensed)
         for field in fields(Own):
             np.testing.assert_array_equal(getattr(observation, field.name), getattr(robot, field.name), field.name)
@@ -218,7 +219,7 @@ NOTHING_CM = 65535
 
 def feasible_slots(robot):
     site = tuple(int(v) for v in robot.site)
-    return oracles.guard.feasible_slots(SMALL, robot.graph.edge, robot.graph.home_mm, site, int(robot.budget_mm))
+    return oracles.guard.feasible_slots(SMALL, edges_of(robot.graph), robot.graph.home_mm, site, int(robot.budget_mm))
 
 
 def expected_ways(robot):
@@ -226,7 +227,7 @@ def expected_ways(robot):
     way_cm, open_cm = np.zeros((SIZE, SIZE), int), np.full((SIZE, SIZE), NOTHING_CM)
     here, base = (tuple(int(v) for v in site) for site in (robot.site, robot.base))
     mind = oracles.mind.Mind(SMALL, robot.belief, robot.sensed, here, base, int(robot.budget_mm))
-    way_mm = oracles.graph.distances(SMALL, robot.graph.edge, [here])
+    way_mm = oracles.graph.distances(SMALL, edges_of(robot.graph), [here])
     for site in np.ndindex(SIZE, SIZE):
         home_mm = int(robot.graph.home_mm[site])
         if home_mm >= FAR_MM:

@@ -26,7 +26,7 @@ from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.radio import share
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
-from minds import ROBOTS, of, pair, whole, whole_sight
+from minds import ROBOTS, edges_of, of, pair, whole, whole_sight
 from missions import jitted_reset, mission
 from oracles.lattice import OCCUPIED, UNKNOWN
 from oracles.mind import Mind
@@ -68,7 +68,7 @@ def check_radio(config: Config, before, after, move) -> None:
         for leaf, first in zip(jax.tree.leaves(graph.sight), jax.tree.leaves(of(robots.graph.sight, 0)), strict=True):
             np.testing.assert_array_equal(leaf, first)
         home = oracles.graph.distances(config, edge, [base])
-        np.testing.assert_array_equal(graph.edge, edge)
+        np.testing.assert_array_equal(edges_of(graph), edge)
         np.testing.assert_array_equal(graph.home_mm, home)
         if number:  # all nodes are connected, so the rest is the same for everybody
             continue
@@ -148,7 +148,7 @@ def scatter(robots, rng) -> Move:
     target, heading = robots.site.copy(), rng.integers(0, 360, ROBOTS)
     for number in range(ROBOTS):
         here, base = pair(robots.site[number]), robots.base[number]
-        slots = np.flatnonzero(robots.graph.edge[number, :, here[0], here[1]])
+        slots = np.flatnonzero(edges_of(robots.graph)[number, :, here[0], here[1]])
         ends = [oracles.lattice.neighbour(here, int(slot)) for slot in rng.permutation(slots)]
         if ends:
             far = max(ends, key=lambda end: np.abs(end - base).sum())

@@ -23,7 +23,7 @@ def test_repulsion_equals_oracle(config, seeds):
         mind, view = draw_mind(config, seed), draw_view(config, seed)
         goals = draw_cells(mind, seed, ROBOTS)
         told = whole([*goals[:-1], (-1, -1)])
-        mm, cell = jax.device_get(nearest_frontiers(config, view.graph.sight))
+        mm, cell = jax.device_get(nearest_frontiers(config, view.graph))
         got = np.asarray(repel(config, jnp.asarray(cell), told))
         for place in np.argwhere(mm < FAR_MM)[:: 1 + seed % 7]:
             expected = oracles.shared_greedy.crowding_cost(config, pair(cell[tuple(place)]), goals[:-1])

@@ -15,12 +15,15 @@ from decmarvel.worlds.statistics import betti_number, block_statistics, blocks_o
 indices = st.integers(0, 10**9)
 splits = st.sampled_from(["train", "heldout"])
 families = st.sampled_from(FAMILIES)
+square_families = st.sampled_from(["indoor", "office", "hall"])
 
 PINNED = {
     "indoor": "aca3fa4e0ff95253",
     "office": "810c17afa4e77753",
     "hall": "b77150d3eee5f8ee",
-    "mixed": "a981754a8253e582",
+    "floorplan": "32fefc3c2472fc89",
+    "warehouse": "dca86423e8430296",
+    "mixed": "6116614b616d266d",
 }
 """The first digits of the hash of each family's held-out building 0."""
 
@@ -122,7 +125,7 @@ def test_indoor_matches_the_statistics_it_is_modelled_on() -> None:
 
 
 @settings(max_examples=30)
-@given(family=families, split=splits, index=indices, cell_m=st.sampled_from([0.2, 1 / 3, 0.4, 0.5]))
+@given(family=square_families, split=splits, index=indices, cell_m=st.sampled_from([0.2, 1 / 3, 0.4, 0.5]))
 def test_every_building_is_one_piece_with_its_start_in_the_open(
     family: str, split: str, index: int, cell_m: float
 ) -> None:
@@ -168,17 +171,10 @@ def test_office_has_many_loops_and_thin_walls() -> None:
         assert thin.sum() > 100 or thick.sum() > 100
 
 
-def test_mixed_draws_from_all_three_families() -> None:
-    loops = [betti_number(generate("mixed", "train", index).free) for index in range(30)]
-    areas = [generate("mixed", "train", index).free.sum() for index in range(30)]
-    assert 4 < sum(count == 1 for count in loops) < 20
-    assert len(set(areas)) == 30
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("castle", "train", 0), "indoor, office, hall, mixed"),
+        (("castle", "train", 0), "indoor, office, hall, floorplan, warehouse, mixed"),
         (("indoor", "test", 0), "train, heldout"),
         (("indoor", "train", -1), "count from 0"),
         (("indoor", "train", 0, 3.0), "0.05"),

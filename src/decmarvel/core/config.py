@@ -6,6 +6,8 @@ from functools import cached_property
 
 from decmarvel.core.lattice import Lattice
 
+MOST_CELLS = 48
+"""Cells between two sites, at most: lengths of roads are numbers of 16 bits."""
 FREE_MARGIN_CELLS = 2  # frontier grouping reads two cells beyond the line-of-sight disc
 
 
@@ -58,11 +60,18 @@ class Config:
     """One mission's physics and abstractions. Frozen and hashable: a static argument of every compiled function."""
 
     spacing_m: float = 4.0
-    """Distance between lattice sites. 4 m for halls, 2 m or 1 m for buildings with ordinary doors."""
+    """Distance between lattice sites. About 0.4 sensing ranges suit the planners."""
     coarsest_cell_m: float = 0.4
     """Largest side of a cell. It is a little smaller where a whole number of cells must fit between two sites."""
+    roads: bool = False
+    """Whether robots travel on roads as fine as the cells, between viewpoints that lie where a robot can stand. False:
+    on straight lines between the lattice sites, as in the paper."""
+    radius_m: float = 0.0
+    """Radius of the largest body in the team: robots keep their centres that far from walls. Only with roads."""
     sensor_range_m: float = 10.0
+    """Range of the farthest-seeing camera in the team. A robot has its own range in `Own.range_mm`."""
     fov_deg: int = 120
+    """Horizontal field of view of a camera, where a team does not say anything else."""
     utility_range_m: float = 9.0
     """Frontiers within this range of a node and in its line of sight count as its utility."""
     heading_bins: int = 36
@@ -76,6 +85,8 @@ class Config:
     """A robot that holds its position may turn as far as on a move of this length."""
     patience: int = 8
     """An exploring robot that others have kept from moving for this many decisions in a row turns home."""
+    most_visits: int = 3
+    """How often a planner may lead a robot to one node while its map does not grow and it takes no new view."""
     safety_margin_m: float = 4.0
     """Epsilon of Eq. 2 and 3."""
     history: int = 10
@@ -86,8 +97,12 @@ class Config:
     noise: Noise = field(default_factory=Noise)
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.spacing_m <= 8:
-            raise ValueError(f"spacing_m is {self.spacing_m}; choose between 0.5 and 8 m (4, 2 and 1 are usual)")
+        if not 0.1 <= self.spacing_m <= 12:
+            raise ValueError(f"spacing_m is {self.spacing_m}; choose between 0.1 and 12 m (4, 2 and 1 are usual)")
+        if self.stride > MOST_CELLS:
+            raise ValueError(
+                f"there are {self.stride} cells between two sites, more than {MOST_CELLS}; choose larger cells"
+            )
         if 360 % self.heading_bins or self.window_bins % 2 == 0:
             raise ValueError("heading_bins must divide 360, and window_bins must be odd")
 
@@ -105,17 +120,34 @@ class Config:
         return round(1000 * self.spacing_m)
 
     @property
+    def cell_mm(self) -> int:
+        return round(1000 * self.cell_m)
+
+    @property
+    def sensor_range_mm(self) -> int:
+        return round(1000 * self.sensor_range_m)
+
+    @property
+    def utility_percent(self) -> int:
+        """The range within which frontiers count, as a share of the sensing range."""
+        return round(100 * self.utility_range_m / self.sensor_range_m)
+
+    @property
+    def radius_mm(self) -> int:
+        return round(1000 * self.radius_m)
+
+    @property
+    def scale(self) -> float:
+        """How much smaller the sensing range is than the paper's: facts in metres are divided by it for the policy."""
+        return self.sensor_range_m / 10.0
+
+    @property
     def safety_margin_mm(self) -> int:
         return round(1000 * self.safety_margin_m)
 
     @property
     def degrees_per_bin(self) -> int:
         return 360 // self.heading_bins
-
-    @property
-    def surely_seen_bins(self) -> int:
-        """Bins on either side of a heading's own that lie wholly in view, wherever in its bin the heading is."""
-        return max(0, self.fov_deg // (2 * self.degrees_per_bin) - 1)
 
     @property
     def sensor_radius_cells(self) -> float:
@@ -143,7 +175,13 @@ class Config:
         (or its neighbours, whose frontier status it decides) matters to sites within the utility radius.
         """
         reach_cells = self.sensor_radius_cells + self.utility_radius_cells + self.stride + FREE_MARGIN_CELLS
-        return 2 * math.floor(reach_cells / self.stride + 0.5) + 1
+        return 2 * (math.floor(reach_cells / self.stride + 0.5) + (2 if self.roads else 0)) + 1
+
+    @property
+    def road_window_sites(self) -> int:
+        """Side of the square of sites whose viewpoints and edges one decision can change."""
+        reach_cells = self.sensor_radius_cells + 2 * self.radius_m / self.cell_m
+        return 2 * (math.ceil(reach_cells / self.stride) + 4) + 1
 
     @cached_property
     def lattice(self) -> Lattice:

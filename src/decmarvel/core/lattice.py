@@ -57,9 +57,16 @@ class Lattice:
         """Millimetres added to a way's length by its first slot: so few that they decide only between equal ways."""
         return self.slot_lengths_mm // 1000
 
-    def move_length_mm(self, start: Int32[Array, "2"], target: Int32[Array, "2"]) -> Int32[Array, ""]:
-        """Length of a move between two sites of one neighbourhood."""
-        return jnp.asarray(self.slot_lengths_mm)[slot_of(target - start)]
+    def cells_mm(self, cells: float) -> int:
+        """Length of this many cells in millimetres, rounded up."""
+        return math.ceil(self.spacing_mm * cells / self.stride - 1e-6)
+
+    @cached_property
+    def lengths_mm(self) -> Int32[np.ndarray, "n n"]:
+        """Lengths of offsets of (rows, columns) cells, up to those between cells of tiles two apart, rounded up."""
+        reach = np.arange(3 * self.stride)
+        exact = self.spacing_mm / self.stride * np.hypot(reach[:, None], reach[None, :])
+        return np.ceil(exact - 1e-6).astype(np.int32)
 
 
 def slot_of(offset: T) -> T:
@@ -71,3 +78,11 @@ def site_mask(sites: int, site: Int32[Array, "2"]) -> Bool[Array, "I J"]:
     """Mask of one site on a lattice with `sites` sites a side."""
     index = jnp.arange(sites)
     return (index[:, None] == site[0]) & (index[None, :] == site[1])
+
+
+def shift_sites(values: Array, slot: int, fill: Array) -> Array:
+    """Value of each site's neighbour in a slot; `fill` outside the lattice."""
+    dy, dx = (int(v) for v in SLOT_OFFSETS[slot])
+    side = values.shape[0]
+    padded = jnp.pad(values, 2, constant_values=fill)
+    return padded[2 + dy : 2 + dy + side, 2 + dx : 2 + dx + side]

@@ -21,6 +21,7 @@ EXPLORING, RETURNING, HOME, FAILED, ABSENT = 0, 1, 2, 3, 4
 MODE_NAMES = ("exploring", "returning", "home", "failed", "absent")
 FAR_MM = 2**29
 """A distance that means unreachable; the sum of three still fits in 32 bits."""
+PAPER_RANGE_MM = 10_000
 RETURN_HOME = -1
 """The choice of a planner that has no goal left."""
 Scalar: TypeAlias = Int32[Array, ""]
@@ -41,10 +42,19 @@ class Sight(eqx.Module):
 class Graph(eqx.Module):
     """Where one robot can go, from its own belief alone."""
 
-    edge: Bool[Array, "*batch K I J"]
+    cell: Int32[Array, "*batch I J 2"]
+    """The viewpoint of each tile: where a robot stands that is there. With roads (-1, -1) where there is none."""
+    age: Int32[Array, "*batch I J"]
+    """With roads, the decisions for which a tile has been without a viewpoint though a robot could stand in it."""
+    length_mm: Int32[Array, "*batch K I J"]
+    """Length of the way to the neighbour in each slot; FAR_MM where there is no edge."""
     home_mm: Int32[Array, "*batch I J"]
     useful_mm: Int32[Array, "*batch I J"]
     sight: Sight
+
+    @property
+    def edge(self) -> Bool[Array, "*batch K I J"]:
+        return self.length_mm < FAR_MM
 
     @property
     def node(self) -> Bool[Array, "*batch I J"]:
@@ -63,12 +73,22 @@ class Sightings(eqx.Module):
     heading: Int32[Array, "*batch N L"]
 
 
+class Circling(eqx.Module):
+    """What a robot has done since it last made progress (robot/pursuit.py)."""
+
+    stood: Int32[Array, "*batch I J"]
+    """How often it has stood at each node."""
+    lost: Bool[Array, "*batch"]
+    """Whether it goes to the nearest open view, whatever its planner proposes."""
+
+
 class Candidates(eqx.Module):
     """The waypoint-heading actions of one robot at one decision."""
 
     heading_bin: Int32[Array, "*batch K H"]
     mask: Bool[Array, "*batch K"]
-    """Slots with an edge that the budget guard admits (Eq. 2)."""
+    """Slots with an edge that the budget guard admits (Eq. 2); with roads also the robot's own, if an open view is left
+    there: it turns towards it."""
 
 
 class Own(eqx.Module):
@@ -87,6 +107,34 @@ class Own(eqx.Module):
     budget_mm: Int32[Array, "*batch"]
     """Remaining budget."""
     initial_budget_mm: Int32[Array, "*batch"]
+    fov_deg: Int32[Array, "*batch"]
+    """Horizontal field of view of its camera; 360 for a lidar."""
+    range_mm: Int32[Array, "*batch"]
+    """Range of its camera."""
+    speed_mm_s: Int32[Array, "*batch"]
+    yaw_rate_deg_s: Int32[Array, "*batch"]
+    radius_mm: Int32[Array, "*batch"]
+    """Radius of its body."""
+    spacing_mm: Int32[Array, "*batch"]
+    """Distance between the sites of its lattice."""
+    cell_mm: Int32[Array, "*batch"]
+    """Side of a cell of its map."""
+
+    @property
+    def unit(self) -> Float32[Array, "*batch"]:
+        """The sensing range in units of the paper's, 10 m. What depends on lengths is relative to it."""
+        return self.range_mm.astype(jnp.float32) / PAPER_RANGE_MM
+
+    @property
+    def node_share(self) -> Float32[Array, "*batch"]:
+        """How much of one of the paper's nodes one node stands for: 1 if they are 0.4 sensing ranges apart."""
+        apart = 5 * self.spacing_mm.astype(jnp.float32) / (2 * self.range_mm.astype(jnp.float32))
+        return apart * apart
+
+    @property
+    def cell_share(self) -> Float32[Array, "*batch"]:
+        """Side of a cell in units of the paper's, 0.04 sensing ranges."""
+        return 25 * self.cell_mm.astype(jnp.float32) / self.range_mm.astype(jnp.float32)
 
     @property
     def own(self) -> dict[str, Any]:
@@ -104,6 +152,7 @@ class Robot(Own):
     graph: Graph
     visits: Int32[Array, "*batch I J"]
     sensed: Bool[Array, "*batch I J B"]
+    circling: Circling
     sightings: Sightings
 
     @property

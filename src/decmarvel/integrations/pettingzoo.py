@@ -118,6 +118,13 @@ def observation_space(config: Config, sites: int, robots: int) -> spaces.Space:
             "heading": spaces.Box(0, 359, (), np.int32),
             "budget_mm": spaces.Box(0, most_mm, (), np.int32),
             "initial_budget_mm": spaces.Box(0, most_mm, (), np.int32),
+            "fov_deg": spaces.Box(1, 360, (), np.int32),
+            "range_mm": spaces.Box(1, config.sensor_range_mm, (), np.int32),
+            "speed_mm_s": spaces.Box(1, most_mm, (), np.int32),
+            "yaw_rate_deg_s": spaces.Box(0, most_mm, (), np.int32),
+            "radius_mm": spaces.Box(0, config.radius_mm, (), np.int32),
+            "spacing_mm": spaces.Box(config.spacing_mm, config.spacing_mm, (), np.int32),
+            "cell_mm": spaces.Box(config.cell_mm, config.cell_mm, (), np.int32),
             "way_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
             "open_cm": spaces.Box(0, NOTHING_CM, (sites, sites), np.int32),
         }
@@ -130,7 +137,7 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
     An action is the flat index `slot * 3 + h` of a waypoint-heading candidate. One that the mask forbids, or that loses
     a conflict, becomes the permitted candidate closest to it. A returning robot goes home whatever its action; its mode
     is in its info. `reset` options: "building" (another `Building` that fits the lattice) and "fleet" (another `Fleet`
-    of as many places: budgets and failures of this mission); others are ignored.
+    of as many places: budgets, failures, cameras and bodies of this mission); others are ignored.
     """
 
     metadata: dict[str, Any] = {"name": "decmarvel_exploration_v0", "render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012
@@ -224,14 +231,15 @@ class ExplorationEnv(ParallelEnv[str, Arrays, Action]):
         """The team's map from above, north up, in the colours of all pictures: bases dark, robots bright."""
         if self.render_mode is None:
             return None
-        beliefs, free = np.asarray(self._state.robots.belief), np.asarray(self._state.world.free)
+        robots = self._state.robots
+        beliefs, free, cell = (np.asarray(each) for each in (robots.belief, self._state.world.free, robots.graph.cell))
         picture = np.where(free[..., None], rgb(UNSEEN), rgb(GROUND)).astype(np.uint8)
         picture[(beliefs == FREE).any(axis=0)] = rgb(FLOOR)
         picture[(beliefs == OCCUPIED).any(axis=0)] = rgb(WALL)
         half = max(1, self.config.stride // 5)
-        for sites, radius, dark in ((self._state.robots.base, half, 2), (self._state.robots.site, 2 * half, 1)):
-            cells = self.config.lattice.cell(np.asarray(sites))
-            for number, (y, x) in enumerate(cells):
+        for sites, radius, dark in ((robots.base, half, 2), (robots.site, 2 * half, 1)):
+            for number, (row, column) in enumerate(np.asarray(sites)):
+                y, x = cell[number, row, column]
                 colour = np.array(rgb(robot_colour(number))) // dark
                 picture[y - radius : y + radius + 1, x - radius : x + radius + 1] = colour
         return np.ascontiguousarray(picture[::-1])

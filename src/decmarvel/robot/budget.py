@@ -12,7 +12,7 @@ from decmarvel.robot.graph import hop_costs
 
 def return_feasible(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Bool[Array, "K"]:
     """Eq. 2: whether the robot can get home from the far end of each slot with the safety margin left."""
-    return hop_costs(config, graph.edge, graph.home_mm, site) + config.safety_margin_mm <= budget_mm
+    return hop_costs(graph.length_mm, graph.home_mm, site) + config.safety_margin_mm <= budget_mm
 
 
 def must_return(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Bool[Array, ""]:

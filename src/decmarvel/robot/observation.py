@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
-from decmarvel.core.angles import direction_bins
+from decmarvel.core.angles import bins_towards
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, SLOTS, site_mask
+from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS, site_mask
 from decmarvel.core.types import FAR_MM, Candidates, Graph, LocalView, Own, Robot, Scalar, Sightings, Site
 from decmarvel.robot.budget import affordable, budget_features, return_feasible
-from decmarvel.robot.graph import from_sites, hop_costs, shortest_paths
+from decmarvel.robot.graph import from_sites, hop_costs, shortest_paths, way_offsets
+from decmarvel.robot.pursuit import open_views
 from decmarvel.robot.sight import nearest_frontier_mm
 
 POSITION_SCALE_M = 100.0
@@ -68,21 +69,29 @@ class Observation(Own):
     action_mask: Bool[Array, "*batch K H"]
 
 
-def window_sums(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n B"]:
+def half_window(config: Config, fov_deg: Scalar) -> Scalar:
+    """Bins on either side of a heading that count as in view of it."""
+    return jnp.minimum(fov_deg // (2 * config.degrees_per_bin), config.window_bins // 2)
+
+
+def window_sums(config: Config, histogram: Int32[Array, "*n B"], fov_deg: Scalar) -> Int32[Array, "*n B"]:
     """Score of looking along each bin: the number of frontiers in the window, then how central they are in it."""
-    half = config.window_bins // 2
-    total = sum((2048 + half + 1 - abs(k)) * jnp.roll(histogram, -k, axis=-1) for k in range(-half, half + 1))
-    return jnp.asarray(total, jnp.int32)
+    half, widest = half_window(config, fov_deg), config.window_bins // 2
+    total = jnp.zeros_like(histogram)
+    for k in range(-widest, widest + 1):
+        weight = jnp.where(abs(k) <= half, 2048 + half + 1 - abs(k), 0)
+        total += weight * jnp.roll(histogram, -k, axis=-1)
+    return total
 
 
-def window_headings(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Array, "*n H"]:
+def window_headings(config: Config, histogram: Int32[Array, "*n B"], fov_deg: Scalar) -> Int32[Array, "*n H"]:
     """Headings whose windows together cover the most frontiers, chosen greedily; best first."""
-    half, bins = config.window_bins // 2, config.heading_bins
+    half, bins = half_window(config, fov_deg), config.heading_bins
     index = jnp.arange(bins, dtype=jnp.int32)
     chosen: list[Array] = []
     left = histogram
     for turn in range(config.headings_per_node):
-        best = jnp.argmax(window_sums(config, left), axis=-1).astype(jnp.int32)
+        best = jnp.argmax(window_sums(config, left, fov_deg), axis=-1).astype(jnp.int32)
         if turn:
             swing = 3 * ((turn + 1) // 2) * (1 if turn % 2 else -1)
             best = jnp.where(left.any(axis=-1), best, (chosen[0] + swing) % bins)
@@ -92,26 +101,36 @@ def window_headings(config: Config, histogram: Int32[Array, "*n B"]) -> Int32[Ar
     return jnp.stack(chosen, axis=-1)
 
 
-def candidate_headings(config: Config, graph: Graph, site: Site) -> Int32[Array, "K H"]:
+def candidate_headings(config: Config, graph: Graph, site: Site, fov_deg: Scalar) -> Int32[Array, "K H"]:
     """Headings at each neighbour: to its frontiers; if it has none, towards the guidepost; else along the motion."""
-    slot_bins = jnp.asarray(direction_bins(config, SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
+    along = bins_towards(config, way_offsets(graph, site), 3 * config.stride)
     sites = graph.home_mm.shape[0]
     there = jnp.clip(site[None] + jnp.asarray(SLOT_OFFSETS), 0, sites - 1)
 
     def transit(neighbour: Site, motion_bin: Scalar) -> Scalar:
-        costs = hop_costs(config, graph.edge, graph.useful_mm, neighbour)
-        return jnp.where(costs.min() < FAR_MM, slot_bins[jnp.argmin(costs)], motion_bin)
+        costs = hop_costs(graph.length_mm, graph.useful_mm, neighbour)
+        onward = way_offsets(graph, neighbour)[jnp.argmin(costs)]
+        return jnp.where(costs.min() < FAR_MM, bins_towards(config, onward, 3 * config.stride), motion_bin)
 
-    towards = jax.vmap(transit)(there, slot_bins)
+    towards = jax.vmap(transit)(there, along)
     swing = jnp.asarray([0, *(step for k in range(1, 1 + config.headings_per_node // 2) for step in (k, -k))])
     passing = (towards[:, None] + swing[None, : config.headings_per_node]) % config.heading_bins
     histogram = graph.sight.histogram[there[:, 0], there[:, 1]].astype(jnp.int32)
     useful = graph.utility[there[:, 0], there[:, 1]] > 0
-    return jnp.where(useful[:, None], window_headings(config, histogram), passing)
+    return jnp.where(useful[:, None], window_headings(config, histogram, fov_deg), passing)
 
 
-def candidates(config: Config, graph: Graph, site: Site, budget_mm: Scalar) -> Candidates:
-    return Candidates(candidate_headings(config, graph, site), return_feasible(config, graph, site, budget_mm))
+def candidates(config: Config, robot: Robot) -> Candidates:
+    graph, site = robot.graph, robot.site
+    headings = candidate_headings(config, graph, site, robot.fov_deg)
+    mask = return_feasible(config, graph, site, robot.budget_mm)
+    if config.roads:
+        # Moves may be too short to turn in, so a robot may also stay, and turn towards what it has not looked at.
+        open_ = open_views(config, graph, robot.sensed)[site[0], site[1]]
+        turns = window_headings(config, open_.astype(jnp.int32), robot.fov_deg)
+        headings = headings.at[SELF_SLOT].set(turns)
+        mask = mask.at[SELF_SLOT].set(open_.any())
+    return Candidates(headings, mask)
 
 
 def local_view(config: Config, robot: Robot) -> LocalView:
@@ -120,7 +139,7 @@ def local_view(config: Config, robot: Robot) -> LocalView:
         **robot.own,
         belief=robot.belief,
         graph=robot.graph,
-        candidates=candidates(config, robot.graph, robot.site, robot.budget_mm),
+        candidates=candidates(config, robot),
         visits=robot.visits,
         sensed=robot.sensed,
         sightings=robot.sightings,
@@ -135,7 +154,7 @@ def guidepost(config: Config, graph: Graph, site: Site) -> Bool[Array, "I J"]:
         return (remaining > 0) & (remaining < FAR_MM)
 
     def walk(carry: tuple[Site, Array]) -> tuple[Site, Array]:
-        slot = jnp.argmin(hop_costs(config, graph.edge, graph.useful_mm, carry[0]))
+        slot = jnp.argmin(hop_costs(graph.length_mm, graph.useful_mm, carry[0]))
         onward = carry[0] + jnp.asarray(SLOT_OFFSETS)[slot]
         return onward, carry[1] | site_mask(carry[1].shape[0], onward)
 
@@ -173,11 +192,9 @@ def node_features(config: Config, view: LocalView) -> Float32[Array, "I J 9"]:
     """Eq. 5: offset (2), utility, guidepost, occupancy, best heading, teammates' trail, distance home, own visits."""
     graph, sites = view.graph, view.graph.home_mm.shape[0]
     node, utility = graph.node, graph.utility
-    index = jnp.arange(sites, dtype=jnp.int32)
-    scale = config.spacing_m / POSITION_SCALE_M
-    dx = jnp.broadcast_to((index - view.site[1])[None, :].astype(jnp.float32) * scale, node.shape)
-    dy = jnp.broadcast_to((index - view.site[0])[:, None].astype(jnp.float32) * scale, node.shape)
-    best_bin = jnp.argmax(window_sums(config, graph.sight.histogram.astype(jnp.int32)), axis=-1)
+    away = (graph.cell - graph.cell[view.site[0], view.site[1]][None, None]).astype(jnp.float32)
+    dy, dx = (away[..., axis] / config.stride * (config.spacing_m / POSITION_SCALE_M) for axis in (0, 1))
+    best_bin = jnp.argmax(window_sums(config, graph.sight.histogram.astype(jnp.int32), view.fov_deg), axis=-1)
     heading = jnp.where(utility > 0, best_bin.astype(jnp.float32) / config.heading_bins, -1.0)
     now = view.sightings.seen[:, 0, None, None]
     others = jax.vmap(lambda cell: site_mask(sites, config.lattice.site(cell)))(view.sightings.cell[:, 0])
@@ -203,7 +220,7 @@ def ways(config: Config, view: LocalView) -> Ways:
     """The shortest ways to the nodes, and the distances to frontiers that are left to look at there."""
     graph = view.graph
     here = site_mask(view.visits.shape[0], view.site)
-    way_mm = shortest_paths(config, graph.edge, from_sites(here))
+    way_mm = shortest_paths(graph.length_mm, from_sites(here))
     open_mm = jnp.where(view.sensed, FAR_MM, nearest_frontier_mm(config, graph.sight)).min(axis=-1)
     open_mm = jnp.where(affordable(config, view, way_mm) & graph.node, open_mm, FAR_MM)
     way_cm, open_cm = (jnp.minimum(mm // 10, NOTHING_CM) for mm in (way_mm, open_mm))
@@ -213,7 +230,7 @@ def ways(config: Config, view: LocalView) -> Ways:
 def trajectory_tokens(config: Config, view: LocalView) -> Float32[Array, "N L 5"]:
     """Eq. 9: offset (2), heading (2) and age of each remembered sighting; zero where a teammate was not seen."""
     seen = view.sightings.seen
-    offset = (view.sightings.cell - config.lattice.cell(view.site)[None, None]).astype(jnp.float32)
+    offset = (view.sightings.cell - view.graph.cell[view.site[0], view.site[1]][None, None]).astype(jnp.float32)
     offset = offset * (config.cell_m / TRAJECTORY_SCALE_M)
     angle = view.sightings.heading.astype(jnp.float32) * (np.pi / 180)
     age = jnp.broadcast_to(jnp.arange(config.history, dtype=jnp.float32) / config.history, seen.shape)

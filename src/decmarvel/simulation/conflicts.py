@@ -20,6 +20,7 @@ def resolve_conflicts(
     config: Config,
     site: Int32[Array, "N 2"],
     active: Bool[Array, "N"],
+    lengths_mm: Int32[Array, "N K"],
     returning: Bool[Array, "N"],
     waited: Bool[Array, "N"],
     slot: Int32[Array, "N"],
@@ -36,15 +37,15 @@ def resolve_conflicts(
     one way, and for robots that had to wait, `order` takes the place of the length: it is drawn for every decision.
     """
     count = site.shape[0]
-    offsets, lengths = jnp.asarray(SLOT_OFFSETS), jnp.asarray(config.lattice.slot_lengths_mm)
+    offsets = jnp.asarray(SLOT_OFFSETS)
     number = jnp.arange(count, dtype=jnp.int32)
     others = ~jnp.eye(count, dtype=bool)
 
     def losers(slot: Array) -> Array:
         target = site + offsets[slot]
         group = jnp.where(slot == SELF_SLOT, 0, jnp.where(returning, 1, 2)).astype(jnp.int32)
-        precedence = jnp.where(returning | waited, order, lengths[slot])
-        rank = group * 2**24 + precedence * 32 + number
+        precedence = jnp.where(returning | waited, order, jnp.take_along_axis(lengths_mm, slot[:, None], axis=1)[:, 0])
+        rank = group * 2**24 + jnp.minimum(precedence, 2**19 - 1) * 32 + number
         contested = same_site(target, target) & others & active[:, None] & active[None, :]
         return (contested & (rank[None, :] < rank[:, None])).any(axis=1) & (slot != SELF_SLOT)
 

@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from decmarvel.core.angles import heading_bin
-from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, substep_pose
+from decmarvel.core.angles import heading_bin, scaled_step
+from decmarvel.core.camera import footprint, limited_turn, scan, sensor_disc, surely_seen_bins
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS, site_mask
+from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, site_mask, slot_of
 from decmarvel.core.types import (
     ABSENT,
     EXPLORING,
@@ -27,12 +27,15 @@ from decmarvel.core.types import (
 )
 from decmarvel.core.windows import cut
 from decmarvel.robot.belief import remember
-from decmarvel.robot.graph import build, edges, from_sites, shortest_paths
+from decmarvel.robot.graph import build, no_graph
 from decmarvel.robot.guard import Intent, intend
 from decmarvel.robot.observation import local_view
+from decmarvel.robot.pursuit import begin as begin_circling
+from decmarvel.robot.pursuit import go_on, open_views
 from decmarvel.robot.sight import empty_sight
+from decmarvel.robot.travel import travel_path
 from decmarvel.simulation.conflicts import ORDER_RANGE, resolve_conflicts
-from decmarvel.simulation.fleet import Fleet
+from decmarvel.simulation.fleet import Bodies, Fleet
 from decmarvel.simulation.progress import Footprints, begin_progress, record_substep
 from decmarvel.simulation.sightings import Glimpses, no_sightings, note_glimpses, remember_glimpses
 from decmarvel.simulation.types import Move, Progress, State
@@ -45,12 +48,21 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
     size = world.free.shape[0]
     sites = config.lattice.sites(size)
     count = fleet.present.shape[0]
+    bodies = fleet.bodies or Bodies.alike(config, count)
     start_cell = config.lattice.cell(world.start)
-    seen = scan(config, world.free, start_cell)
+    unknown = jnp.full((size, size), UNKNOWN, jnp.uint8)
+    seen = scan(config, world.free, start_cell, jnp.where(fleet.present, bodies.range_mm, FAR_MM).min())
     around = cut(world.free, start_cell, sensor_disc(config).reach)
-    belief = remember(jnp.full((size, size), UNKNOWN, jnp.uint8), around, seen, start_cell)
+    belief = remember(unknown, around, seen, start_cell)
+    nothing = no_graph(empty_sight(config, sites))
 
-    linked = shortest_paths(config, edges(config, belief), from_sites(site_mask(sites, world.start))) < FAR_MM
+    def begin(base: Site, own: dict[str, Scalar]) -> Graph:
+        return build(config, unknown, belief, base, nothing, world.start, own["range_mm"], own["radius_mm"])
+
+    # Bases are drawn for the largest body: all others can stand there, too.
+    number = jnp.arange(count, dtype=jnp.int32)
+    largest = bodies.of(jnp.argmax(jnp.where(fleet.present, bodies.radius_mm, -1)))
+    linked = begin(world.start, largest).node
     lottery = jnp.where(linked, jax.random.uniform(key_site, linked.shape), jnp.inf).reshape(-1)
     drawn = jnp.argsort(lottery)[jnp.arange(count) % linked.sum()].astype(jnp.int32)
     bases = jnp.stack([drawn // sites, drawn % sites], axis=-1)
@@ -58,11 +70,10 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
     bins = jax.vmap(lambda key: jax.random.randint(key, (), 0, config.heading_bins, jnp.int32))(keys)
 
     sensed = jnp.zeros((sites, sites, config.heading_bins), bool) | site_mask(sites, world.start)[..., None]
-    unreached = jnp.full((sites, sites), FAR_MM, jnp.int32)
-
     team_size = fleet.present.sum().astype(jnp.int32)
 
     def robot(number: Scalar, base: Site, bin: Scalar) -> Robot:
+        own = bodies.of(number)
         return Robot(
             number=number,
             team_size=team_size,
@@ -71,16 +82,20 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
             heading=bin * config.degrees_per_bin,
             budget_mm=fleet.budget_mm[number],
             initial_budget_mm=fleet.budget_mm[number],
+            **own,
+            spacing_mm=jnp.array(config.spacing_mm, jnp.int32),
+            cell_mm=jnp.array(config.cell_mm, jnp.int32),
             mode=jnp.where(fleet.present[number], EXPLORING, ABSENT).astype(jnp.int32),
             waits=jnp.array(0, jnp.int32),
             belief=belief,
-            graph=build(config, belief, base, empty_sight(config, sites), world.start, unreached),
+            graph=begin(base, own),
             visits=site_mask(sites, base).astype(jnp.int32),
             sensed=sensed,
+            circling=begin_circling(sites, base),
             sightings=no_sightings(config, count),
         )
 
-    robots = jax.vmap(robot)(jnp.arange(count, dtype=jnp.int32), bases, bins)
+    robots = jax.vmap(robot)(number, bases, bins)
     progress = begin_progress(config, world, belief, fleet.present)
     return State(world, robots, fleet.fail_step, progress, jnp.array(0, jnp.int32))
 
@@ -97,15 +112,14 @@ def step(config: Config, key: Key, state: State, team_views: LocalView, proposal
     """
     key_order, key_sensing, key_glimpses = jax.random.split(key, 3)
     robots = fail(state)
-    intents = jax.vmap(lambda mode, waits, view, proposal: intend(config, mode, waits, view, proposal))(
-        robots.mode, robots.waits, team_views, proposals
+    intents = jax.vmap(lambda robot, view, proposal: intend(config, robot, view, proposal))(
+        robots, team_views, proposals
     )
-    move = agree(config, key_order, robots, intents, team_views, proposals)
-    lengths = jax.vmap(lambda a, b: config.lattice.move_length_mm(a, b))(robots.site, move.target)
-    turns = jax.vmap(lambda h, w, length: limited_turn(config, h, w, length))(robots.heading, move.heading, lengths)
+    move, lengths = agree(config, key_order, robots, intents, team_views, proposals)
+    turns = jax.vmap(lambda robot, w, length: limited_turn(config, robot, w, length))(robots, move.heading, lengths)
     active = move.mode <= RETURNING
     beliefs, progress, glimpses = travel(config, key_sensing, state, robots, move, lengths, turns, active)
-    robots = jax.vmap(lambda robot, *rest: arrive(config, robot, *rest))(robots, move, lengths, turns, beliefs)
+    robots = jax.vmap(lambda robot, *rest: arrive(config, robot, *rest))(robots, intents, move, lengths, turns, beliefs)
     glimpsed = remember_glimpses(config, key_glimpses, robots, glimpses)
     robots = eqx.tree_at(lambda r: r.sightings, robots, glimpsed)
     return State(state.world, robots, state.fail_step, progress, state.step + 1), move
@@ -118,8 +132,13 @@ def fail(state: State) -> Robot:
     return eqx.tree_at(lambda r: r.mode, robots, jnp.where(broken, FAILED, robots.mode))
 
 
-def agree(config: Config, key: Key, robots: Robot, intents: Intent, team_views: LocalView, proposals: Proposal) -> Move:
-    """Give each node to one robot; a reassigned robot takes the heading that its proposal has for the new node."""
+def agree(
+    config: Config, key: Key, robots: Robot, intents: Intent, team_views: LocalView, proposals: Proposal
+) -> tuple[Move, Int32[Array, "N"]]:
+    """Give each node to one robot; a reassigned robot takes the heading that its proposal has for the new node.
+
+    Also the length of each move.
+    """
     active = intents.mode <= RETURNING
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(len(active)))
     order = jax.vmap(lambda key: jax.random.randint(key, (), 0, ORDER_RANGE, jnp.int32))(keys)
@@ -127,6 +146,7 @@ def agree(config: Config, key: Key, robots: Robot, intents: Intent, team_views: 
         config,
         robots.site,
         active,
+        jax.vmap(lambda robot: robot.graph.length_mm[:, robot.site[0], robot.site[1]])(robots),
         intents.mode == RETURNING,
         robots.waits > 0,
         intents.slot,
@@ -137,7 +157,19 @@ def agree(config: Config, key: Key, robots: Robot, intents: Intent, team_views: 
     )
     offered = jnp.take_along_axis(proposals.heading.reshape(len(choice), -1), jnp.clip(choice, 0)[:, None], axis=1)
     heading = jnp.where(choice >= 0, offered[:, 0], intents.heading)
-    return Move(robots.site + jnp.asarray(SLOT_OFFSETS)[slot], heading, intents.mode, choice)
+    target = robots.site + jnp.asarray(SLOT_OFFSETS)[slot]
+    path, lengths = jax.vmap(lambda robot, target: way(config, robot, target))(robots, target)
+    return Move(target, heading, intents.mode, choice, path), lengths
+
+
+def way(config: Config, robot: Robot, target: Site) -> tuple[Int32[Array, "substeps 2"], Scalar]:
+    """The cells of a robot's move after each substep, and its length."""
+    start, end = (robot.graph.cell[site[0], site[1]] for site in (robot.site, target))
+    if config.roads:
+        return travel_path(config, robot.belief, start, end, robot.radius_mm)
+    number = jnp.arange(1, config.substeps + 1, dtype=jnp.int32)[:, None]
+    length_mm = jnp.asarray(config.lattice.slot_lengths_mm)[slot_of(target - robot.site)]
+    return start[None] + scaled_step((end - start)[None], number, config.substeps), length_mm
 
 
 def travel(
@@ -156,19 +188,20 @@ def travel(
     number = jnp.arange(count, dtype=jnp.int32)
 
     def sense(
-        k: Scalar, number: Scalar, site: Site, target: Site, heading: Scalar, turn: Scalar, belief: UInt8[Array, "Y X"]
+        k: Scalar, number: Scalar, cell: Int32[Array, "2"], turn: Scalar, belief: UInt8[Array, "Y X"]
     ) -> tuple[Array, Array, Array, Array, Array]:
         key_robot = jax.random.fold_in(jax.random.fold_in(key, k), number)
-        cell, now = substep_pose(config, site, target, heading, turn, k)
-        seen = footprint(config, world.free, cell, now, key_robot) & active[number]
+        now = (robots.heading[number] + scaled_step(turn, k, config.substeps)) % 360
+        range_mm, fov_deg = robots.range_mm[number], robots.fov_deg[number]
+        seen = footprint(config, world.free, cell, now, key_robot, range_mm, fov_deg) & active[number]
         around = cut(world.free, cell, reach)
-        learned = seen & around & (cut(belief, cell, reach) == UNKNOWN)
+        learned = seen & cut(world.counted, cell, reach) & (cut(belief, cell, reach) == UNKNOWN)
         return cell, now, seen, learned, remember(belief, around, seen, cell)
 
     def substep(carry: tuple[Array, Progress, Glimpses], k: Scalar) -> tuple[tuple[Array, Progress, Glimpses], None]:
         beliefs, progress, glimpses = carry
-        cells, headings, seen, learned, beliefs = jax.vmap(sense, in_axes=(None, 0, 0, 0, 0, 0, 0))(
-            k, number, robots.site, move.target, robots.heading, turns, beliefs
+        cells, headings, seen, learned, beliefs = jax.vmap(sense, in_axes=(None, 0, 0, 0, 0))(
+            k, number, move.path[:, k - 1], turns, beliefs
         )
         travelled = robots.travelled_mm + lengths * k // config.substeps
         footprints = Footprints(cells, seen, learned)
@@ -182,7 +215,13 @@ def travel(
 
 
 def arrive(
-    config: Config, robot: Robot, move: Move, length_mm: Scalar, turn: Scalar, belief: UInt8[Array, "Y X"]
+    config: Config,
+    robot: Robot,
+    intent: Intent,
+    move: Move,
+    length_mm: Scalar,
+    turn: Scalar,
+    belief: UInt8[Array, "Y X"],
 ) -> Robot:
     """Pose, budget, memory and graph of one robot after its move."""
     sites = robot.visits.shape[0]
@@ -191,20 +230,23 @@ def arrive(
     here = site_mask(sites, move.target)
     bins = jnp.arange(config.heading_bins, dtype=jnp.int32)
     away = (bins - heading_bin(config, heading) + config.heading_bins // 2) % config.heading_bins
-    looked = jnp.abs(away - config.heading_bins // 2) <= config.surely_seen_bins
+    looked = jnp.abs(away - config.heading_bins // 2) <= surely_seen_bins(config, robot.fov_deg)
     sensed = robot.sensed | (here[..., None] & looked[None, None] & active)
-    graph: Graph = build(
-        config, belief, robot.base, robot.graph.sight, (robot.site + move.target) // 2, robot.graph.home_mm
-    )
+    middle = (robot.site + move.target) // 2
+    graph = build(config, robot.belief, belief, robot.base, robot.graph, middle, robot.range_mm, robot.radius_mm)
+    held = active & (length_mm == 0)
+    open_there = open_views(config, robot.graph, robot.sensed)[move.target[0], move.target[1]]
+    progress = (belief != robot.belief).any() | (open_there & looked & active).any()
     landed = (move.mode == RETURNING) & (move.target == robot.base).all()
     own = robot.own | {"site": move.target, "heading": heading, "budget_mm": robot.budget_mm - length_mm}
     return Robot(
         **own,
         mode=jnp.where(landed, HOME, move.mode),
-        waits=jnp.where(active & (length_mm == 0), robot.waits + 1, 0),
+        waits=jnp.where(held & (intent.slot != SELF_SLOT), robot.waits + 1, 0),
         belief=belief,
         graph=graph,
         visits=robot.visits + (here & (length_mm > 0)).astype(jnp.int32),
         sensed=sensed,
+        circling=go_on(robot.circling, progress, intent.lost, move.target),
         sightings=robot.sightings,
     )

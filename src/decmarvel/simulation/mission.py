@@ -52,6 +52,8 @@ class Moment(eqx.Module):
     """What is kept of the team after take-off and after each decision. Small, so that the device copies it quickly."""
 
     site: Int32[Array, "*batch N 2"]
+    cell: Int32[Array, "*batch N 2"]
+    """Where each robot is."""
     heading: Int32[Array, "*batch N"]
     """Where each camera points, in degrees."""
     mode: Int32[Array, "*batch N"]
@@ -107,7 +109,7 @@ def decide(config: Config, planner: Planner, flight: InFlight) -> tuple[InFlight
     proposals, memory = propose_all(config, planner, keys, seen, exploring, flight.memory)
     state, move = step(config, key_step, flight.state, seen, proposals)
     if planner.communicates:
-        state = share(config, flight.state.robots.site, state)
+        state = share(config, flight.state.robots, state)
     return InFlight(state, memory, flight.key), move, most_probable(planner, proposals, move.mode == EXPLORING)
 
 
@@ -133,6 +135,7 @@ def moment(state: State) -> Moment:
     robots, progress, sightings = state.robots, state.progress, state.robots.sightings
     return Moment(
         site=robots.site,
+        cell=jax.vmap(lambda robot: robot.graph.cell[robot.site[0], robot.site[1]])(robots),
         heading=robots.heading,
         mode=robots.mode,
         budget_mm=robots.budget_mm,
@@ -170,7 +173,13 @@ def fly_logged(config: Config, planner: Planner, flight: InFlight, length: int) 
 
     first, count = moment(flight.state), flight.state.robots.mode.shape[0]
     moments = jax.tree.map(lambda row: jnp.zeros((length + 1, *row.shape), row.dtype), first)
-    moves = Move(empty(length, count, 2), empty(length, count), empty(length, count), empty(length, count))
+    moves = Move(
+        empty(length, count, 2),
+        empty(length, count),
+        empty(length, count),
+        empty(length, count),
+        empty(length, count, config.substeps, 2),
+    )
     probabilities = CandidateProbabilities(
         *(jnp.zeros((length, count, planner.shown_candidates), kind) for kind in (int, int, float))
     )

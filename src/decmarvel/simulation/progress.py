@@ -17,12 +17,12 @@ class Footprints(eqx.Module):
     cell: Int32[Array, "N 2"]
     seen: Bool[Array, "N side side"]
     learned: Bool[Array, "N side side"]
-    """Free cells that were new to the robot itself."""
+    """Cells that count for coverage and were new to the robot itself."""
 
 
 def begin_progress(config: Config, world: World, belief: UInt8[Array, "Y X"], present: Bool[Array, "N"]) -> Progress:
     """The record after the start scan, which every present robot shares."""
-    known = belief == FREE
+    known = (belief == FREE) & world.counted
     covered = known.sum().astype(jnp.int32)
     done = 100 * covered >= config.success_percent * world.free_count
     return Progress(

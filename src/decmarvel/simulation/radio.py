@@ -6,14 +6,15 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32
+from jaxtyping import Array, Bool
 
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import site_mask
 from decmarvel.core.types import FAR_MM, Graph, Key, Keys, LocalView, Proposal, Robot, Sight, Site
-from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.robot.graph import from_sites, network, shortest_paths
 from decmarvel.robot.planners.base import Memory, Planner
-from decmarvel.robot.sight import paste_window, sight_window
+from decmarvel.robot.roads import Network
+from decmarvel.robot.sight import look_again
 from decmarvel.simulation.team_map import merge
 from decmarvel.simulation.types import Progress, State
 
@@ -48,28 +49,32 @@ def propose_all(
     return jax.vmap(lambda key, view, memory: planner.propose(config, key, view, memory))(keys, views, memory)
 
 
-def share(config: Config, before: Int32[Array, "N 2"], state: State) -> State:
-    """Merge the robots' maps (Eq. 4) after a decision that started at the sites `before`, and update all that depends
-    on the maps. Failed robots send nothing new, but the team keeps what they sent before.
+def share(config: Config, earlier: Robot, state: State) -> State:
+    """Merge the robots' maps (Eq. 4) after a decision that started with the robots `earlier`.
+
+    Update all that depends on the maps, too. Failed robots send nothing new, but the team keeps what they sent before.
     """
     robots, sites = state.robots, state.robots.visits.shape[-1]
     belief = merge(robots.belief)
-    edge = edges(config, belief)
+    # All robots had one map and one network before the decision, so these differ only around its moves.
+    first: Graph = jax.tree.map(lambda leaf: leaf[0], earlier.graph)
+    range_mm, radius_mm = robots.range_mm.max(), robots.radius_mm.max()
 
-    def look(sight: Sight, middle: Site) -> tuple[Sight, None]:
-        window, first = sight_window(config, belief, sites, middle)
-        return jax.tree.map(lambda whole, part: paste_window(whole, part, first), sight, window), None
+    def look(shared: tuple[Network, Sight], middle: Site) -> tuple[tuple[Network, Sight], None]:
+        net = network(config, belief, shared[0], middle, radius_mm)
+        fresh = (net.cell[..., 0] >= 0) & (shared[0].cell[..., 0] < 0)
+        sight = look_again(config, shared[1], earlier.belief[0], belief, net.cell, fresh, middle, range_mm)
+        return (net, sight), None
 
-    # All maps were equal before the decision, so what can be seen from the sites differs only around its moves.
-    one_sight = jax.tree.map(lambda leaf: leaf[0], robots.graph.sight)
-    sight, _ = jax.lax.scan(look, one_sight, (before + robots.site) // 2)
+    start = (Network(first.cell, first.age, first.length_mm), first.sight)
+    (net, sight), _ = jax.lax.scan(look, start, (earlier.site + robots.site) // 2)
     sensed = robots.sensed.any(axis=0)
 
     def informed(robot: Robot) -> Robot:
         home_mm = jnp.where(site_mask(sites, robot.base), 0, robot.graph.home_mm)
-        home_mm = shortest_paths(config, edge, home_mm)
+        home_mm = shortest_paths(net.length_mm, home_mm)
         useful = (sight.utility > 0) & (home_mm < FAR_MM)
-        graph = Graph(edge, home_mm, shortest_paths(config, edge, from_sites(useful)), sight)
+        graph = Graph(*net, home_mm, shortest_paths(net.length_mm, from_sites(useful)), sight)
         return eqx.tree_at(lambda r: (r.belief, r.graph, r.sensed), robot, (belief, graph, sensed))
 
     return State(state.world, jax.vmap(informed)(robots), state.fail_step, shared_progress(state), state.step)

@@ -32,7 +32,7 @@ class SharedGreedyPlanner(RadioPlanner):
     ) -> tuple[Proposal, Goal]:
         here_mm = jax.vmap(lambda view: distances_from_here(config, view))(views)
         within_budget = jax.vmap(lambda view, here: affordable(config, view, here))(views, here_mm)
-        frontier = nearest_frontiers(config, jax.tree.map(lambda leaf: leaf[0], views.graph.sight))[1]
+        frontier = nearest_frontiers(config, jax.tree.map(lambda leaf: leaf[0], views.graph))[1]
         number = jnp.arange(len(exploring), dtype=jnp.int32)
 
         def kept(view: LocalView, within: Bool[Array, "I J"], goal: Goal, flies: Bool[Array, ""]) -> Goal:
@@ -58,9 +58,11 @@ def repulsion_mm(config: Config, cell: Int32[Array, "I J B 2"], goals: Int32[Arr
 
     def add(total: Array, goal: Int32[Array, "2"]) -> tuple[Array, None]:
         offset = (cell - goal[None, None, None]).astype(jnp.float32) * config.cell_m
-        nearness = 1 - jnp.sqrt((offset**2).sum(axis=-1)) / REPULSION_RANGE_M
+        nearness = 1 - jnp.sqrt((offset**2).sum(axis=-1)) / (REPULSION_RANGE_M * config.scale)
         there = goal[0] >= 0
-        return total + jnp.where(there, jnp.round(100 * REPULSION_M * jnp.maximum(nearness, 0.0)), 0.0), None
+        return total + jnp.where(
+            there, jnp.round(100 * REPULSION_M * config.scale * jnp.maximum(nearness, 0.0)), 0.0
+        ), None
 
     total, _ = jax.lax.scan(add, jnp.zeros(cell.shape[:-1]), goals)
     return 10 * total.astype(jnp.int32)  # whole centimetres

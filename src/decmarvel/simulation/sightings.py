@@ -89,7 +89,7 @@ def blur(
     imagined = jax.random.bernoulli(key_false, noise.false_probability, (count,))
     imagined &= ~seen & (jnp.arange(count) != number) & robot.active
     reach = int(config.sensor_radius_cells)
-    somewhere = config.lattice.cell(robot.site)[None] + jax.random.randint(
+    somewhere = robot.graph.cell[robot.site[0], robot.site[1]][None] + jax.random.randint(
         key_where, (count, 2), -reach, reach + 1, jnp.int32
     )
     cell = jnp.where(imagined[:, None], somewhere, cell)

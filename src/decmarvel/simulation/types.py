@@ -3,9 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from decmarvel.core.types import (
-    Robot,
-)
+from decmarvel.core.types import Robot
 from decmarvel.worlds.world import World
 
 
@@ -47,3 +45,5 @@ class Move(eqx.Module):
     mode: Int32[Array, "*batch"]
     choice: Int32[Array, "*batch"]
     """Flat candidate index that was executed; -1 for a hold or a hop home."""
+    path: Int32[Array, "*batch substeps 2"]
+    """Cells after each substep of the way."""

@@ -57,6 +57,10 @@ class Snapshot(Own):
 
     node_site: UInt8[Array, "*batch M 2"]
     """NOWHERE where a place holds no node."""
+    node_cell: UInt8[Array, "*batch M 2"] | None
+    """With roads, where the viewpoint of each node lies in its tile; else it is the middle."""
+    cell: Int16[Array, "*batch 2"]
+    """Where the robot stands."""
     edges: UInt32[Array, "*batch M"]
     columns: UInt8[Array, "*batch M 6"]
     """The columns of KEPT_AS_INTEGERS, as small integers."""
@@ -122,10 +126,11 @@ def encode(
     nodes: Nodes,
     situation: Situation,
     privileged: PrivilegedView,
+    cell: Int32[Array, "I J 2"],
     stale: Bool[Array, "I J"] | None,
     log_probability: Float32[Array, ""],
 ) -> Snapshot:
-    """The snapshot of a state. The nodes must have as many places as the true nodes."""
+    """The snapshot of a state. The nodes must have as many places as the true nodes. `cell`: the robot's viewpoints."""
     sites = privileged.fractions.shape[0]
     if sites >= NOWHERE:
         raise ValueError(f"{sites} sites a side are too many to remember; train on maps of less than {NOWHERE}")
@@ -136,6 +141,8 @@ def encode(
     return Snapshot(
         **situation.own,
         node_site=jnp.where(nodes.mask[:, None], nodes.site, NOWHERE).astype(jnp.uint8),
+        node_cell=in_tiles(config, nodes, cell) if config.roads else None,
+        cell=cell[situation.site[0], situation.site[1]].astype(jnp.int16),
         edges=nodes.edges,
         columns=small(columns).astype(jnp.uint8),
         home=small(nodes.features[:, Feature.HOME] * (65535 / FARTHEST), 65535).astype(jnp.uint16),
@@ -158,6 +165,21 @@ def encode(
     )
 
 
+def in_tiles(config: Config, nodes: Nodes, cell: Int32[Array, "I J 2"]) -> UInt8[Array, "M 2"]:
+    """Where the viewpoints of nodes lie in their tiles; zero for padding."""
+    first = config.margin_cells + config.stride * nodes.site
+    away = cell[nodes.site[:, 0], nodes.site[:, 1]] - first
+    return jnp.where(nodes.mask[:, None], away, 0).astype(jnp.uint8)
+
+
+def node_cells(config: Config, snapshot: Snapshot) -> Int32[Array, "M 2"]:
+    """The viewpoints of a robot's nodes; meaningless for padding."""
+    site = snapshot.node_site.astype(jnp.int32)
+    if snapshot.node_cell is None:
+        return config.lattice.cell(site)
+    return config.margin_cells + config.stride * site + snapshot.node_cell.astype(jnp.int32)
+
+
 def encode_options(nodes: Nodes, situation: Situation, stale: Bool[Array, "I J"]) -> StoredOptions:
     """The options of a robot, its ways, and the labels of its nodes."""
     options, ways = situation.known_options, nodes.known_ways
@@ -178,7 +200,7 @@ def own_nodes(config: Config, snapshot: Snapshot) -> Nodes:
     site = jnp.where(held[:, None], snapshot.node_site.astype(jnp.int32), -1)
     steps, least = column_units(config)
     kept = snapshot.columns.astype(jnp.float32) / steps[None] + least[None]
-    apart = offsets(config, snapshot.site, site)
+    apart = offsets(config, snapshot.cell.astype(jnp.int32), node_cells(config, snapshot))
     columns = {feature: kept[:, number] for number, feature in enumerate(KEPT_AS_INTEGERS)} | {
         Feature.DX: apart[:, 0],
         Feature.DY: apart[:, 1],
@@ -240,7 +262,8 @@ def decode(config: Config, truths: TrueNodes, snapshot: Snapshot, privilege: Pri
             shares = jnp.stack([known, jnp.zeros_like(known), shares[:, 2]], axis=-1)
         other = snapshot.active & (jnp.arange(len(snapshot.active)) != snapshot.number)
         robots = snapshot.robots.astype(jnp.int32)
-        critic_nodes = privileged_nodes(config, truth, nodes, snapshot.site, shares, robots, other)
+        here = snapshot.site, snapshot.cell.astype(jnp.int32)
+        critic_nodes = privileged_nodes(config, truth, nodes, *here, shares, robots, other)
     else:
         critic_nodes = unprivileged_nodes(nodes)
     stale = None if snapshot.options is None else snapshot.options.stale

@@ -1,5 +1,6 @@
 """Training missions: many fly at once with the current policy, and a new one follows each that has ended."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -30,6 +31,8 @@ from decmarvel.training.size_batching import in_groups
 
 FLIGHT, NEXT = 0, 1
 """Uses of a mission's key: its own decisions, and the mission that takes its place."""
+ANY_VISITS = 2**30
+"""Of `Config.most_visits`: nobody leads a robot out of circles while it learns, so that it learns what they cost."""
 
 
 class RunningMissions(eqx.Module):
@@ -161,7 +164,8 @@ def decide_all(
     )
     proposals, nodes, situation = propose_all(config, collect, compute, actor, keys[:, 0], seen)
     stale = jax.vmap(lambda team_views: settings.algorithm.stale_labels(config, team_views))(seen)
-    after, move = jax.vmap(lambda key, state, seen, proposed: step(config, key, state, seen, proposed))(
+    alone = replace(config, most_visits=ANY_VISITS)
+    after, move = jax.vmap(lambda key, state, seen, proposed: step(alone, key, state, seen, proposed))(
         keys[:, 1], air.state, seen, proposals
     )
     terms, low_gains = jax.vmap(lambda *decision: settings.reward(config, *decision))(

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import site_mask
 from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Site
-from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.robot.graph import from_sites, shortest_paths, whole_network
 from decmarvel.robot.observation import POSITION_SCALE_M
 from decmarvel.robot.policy.nodes import Nodes, at_sites, edge_bits, places, row_major
 from decmarvel.simulation.privileged import PrivilegedView
@@ -24,19 +24,23 @@ class TrueNodes(eqx.Module):
     site: Int32[Array, "*batch M 2"]
     """-1 for padding."""
     edges: UInt32[Array, "*batch M"]
+    cell: Int32[Array, "*batch M 2"]
+    """The viewpoints; meaningless for padding."""
 
 
-def linked_sites(edge: Bool[Array, "K I J"], config: Config, start: Site) -> Bool[Array, "I J"]:
+def linked_sites(length_mm: Int32[Array, "K I J"], start: Site) -> Bool[Array, "I J"]:
     """Sites that edges join with the start."""
-    return shortest_paths(config, edge, from_sites(site_mask(edge.shape[1], start))) < FAR_MM
+    return shortest_paths(length_mm, from_sites(site_mask(length_mm.shape[1], start))) < FAR_MM
 
 
 def true_nodes(config: Config, world: World, bucket: int) -> tuple[TrueNodes, Int32[Array, ""]]:
     """The nodes, and their number. A critic cannot read a building with more nodes than the bucket has places."""
-    edge = edges(config, jnp.where(world.free, FREE, OCCUPIED).astype(jnp.uint8))
-    linked = linked_sites(edge, config, world.start)
+    belief = jnp.where(world.free, FREE, OCCUPIED).astype(jnp.uint8)
+    network = whole_network(config, belief, jnp.array(config.radius_mm, jnp.int32))
+    linked = linked_sites(network.length_mm, world.start)
     flat, site = row_major(linked, bucket)
-    return TrueNodes(site, at_sites(edge_bits(edge), flat)), linked.sum(dtype=jnp.int32)
+    edges = at_sites(edge_bits(network.length_mm < FAR_MM), flat)
+    return TrueNodes(site, edges, at_sites(network.cell, flat)), linked.sum(dtype=jnp.int32)
 
 
 def shares_at(truth: TrueNodes, privileged: PrivilegedView) -> Float32[Array, "M 3"]:
@@ -50,11 +54,15 @@ def privileged_nodes(
     truth: TrueNodes,
     own: Nodes,
     here: Site,
+    cell: Int32[Array, "2"],
     shares: Float32[Array, "M 3"],
     others: Int32[Array, "N 2"],
     other: Bool[Array, "N"],
 ) -> Nodes:
-    """Every site that can be reached: the robot's features, the shares of Eq. 15, the other robots, and itself."""
+    """Every site that can be reached: the robot's features, the shares of Eq. 15, the other robots, and itself.
+
+    The robot is `here`, at a cell.
+    """
     place = places(own, truth.site)
 
     def of_robot(values: Shaped[Array, "M *n"]) -> Shaped[Array, "M *n"]:
@@ -64,7 +72,7 @@ def privileged_nodes(
     crowd = ((truth.site[:, None] == others[None]).all(axis=-1) & other[None]).sum(axis=1).astype(jnp.float32) / CROWD
     itself = (truth.site == here[None]).all(axis=-1).astype(jnp.float32)
     columns = [
-        offsets(config, here, truth.site),
+        offsets(config, cell, truth.cell),
         of_robot(own.features)[:, 2:],
         shares,
         crowd[:, None],
@@ -79,9 +87,10 @@ def privileged_nodes(
     )
 
 
-def offsets(config: Config, here: Site, site: Int32[Array, "M 2"]) -> Float32[Array, "M 2"]:
-    """The first two features of a node (x, y), here also of sites that are no nodes yet."""
-    return (site - here[None])[:, ::-1].astype(jnp.float32) * (config.spacing_m / POSITION_SCALE_M)
+def offsets(config: Config, here: Int32[Array, "2"], cell: Int32[Array, "M 2"]) -> Float32[Array, "M 2"]:
+    """The first two features of a node (x, y) at a cell, here also of viewpoints that are no nodes yet."""
+    away = (cell - here[None])[:, ::-1].astype(jnp.float32)
+    return away / config.stride * (config.spacing_m / POSITION_SCALE_M)
 
 
 def unprivileged_nodes(own: Nodes) -> Nodes:

@@ -84,7 +84,7 @@ def gains(config: Config, state: State, move: Move) -> Int32[Array, "N 2"]:
     reach = utility_layout(config).view.reach + FREE_MARGIN_CELLS
 
     def gain(number: Scalar, target: Site, heading: Scalar) -> Int32[Array, "2"]:
-        cell = config.lattice.cell(target)
+        cell = state.robots.graph.cell[number, target[0], target[1]]
         patches = jax.vmap(lambda belief: cut(belief, cell, reach))(state.robots.belief)
         return frontiers_in_view(config, jnp.stack([patches[number], merge(patches)]), cell, heading)
 

@@ -15,7 +15,7 @@ def stale_labels(config: Config, views: LocalView) -> Bool[Array, "N I J"]:
     news = frontiers(merge(views.belief))
 
     def one(view: LocalView) -> Bool[Array, "I J"]:
-        away_mm, cell = nearest_frontiers(config, view.graph.sight)
+        away_mm, cell = nearest_frontiers(config, view.graph)
         left_mm = jnp.where(view.sensed, FAR_MM, away_mm)
         nearest = jnp.argmin(left_mm, axis=-1)[..., None]
         row, column = (jnp.take_along_axis(cell[..., axis], nearest, axis=-1)[..., 0] for axis in (0, 1))

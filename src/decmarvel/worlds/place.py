@@ -55,7 +55,8 @@ def place(building: Building, config: Config, sites: int | None = None) -> World
     rows, columns = np.nonzero(building.free)
     free[rows + where.shift[0], columns + where.shift[1]] = True
     start = (np.array(building.start) + where.shift - config.margin_cells - config.stride // 2) // config.stride
-    return World(jnp.asarray(free), jnp.asarray(start, jnp.int32), jnp.asarray(free.sum(), jnp.int32))
+    floor = jnp.asarray(free)
+    return World(floor, jnp.asarray(start, jnp.int32), floor, jnp.asarray(free.sum(), jnp.int32))
 
 
 def place_all(buildings: Sequence[Building], config: Config) -> World:

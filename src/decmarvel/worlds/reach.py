@@ -1,6 +1,7 @@
 """How much of a building can be seen from the lattice sites that robots can reach, looking in all directions."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -12,7 +13,8 @@ from decmarvel.core.camera import scan, sensor_disc
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import site_mask
 from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Site
-from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.robot.graph import from_sites, shortest_paths, whole_network
+from decmarvel.robot.roads import Network
 from decmarvel.worlds.building import Building, MapError
 from decmarvel.worlds.place import place
 from decmarvel.worlds.world import World
@@ -43,7 +45,7 @@ def advise_spacing(build: Callable[[float], Building]) -> float | None:
 
 def true_edges(config: Config, world: World) -> Bool[Array, "K I J"]:
     """The edges of the graph of a robot that knows everything."""
-    return _graph(config, world.free, world.start)[0]
+    return _graph(config, world.free, world.start)[0].length_mm < FAR_MM
 
 
 def reachable_sites(config: Config, world: World) -> Bool[np.ndarray, "I J"]:
@@ -58,13 +60,16 @@ def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "Y X"]:
     """
     free = np.asarray(world.free)
     reach = sensor_disc(config).reach
-    cells = config.lattice.cell(np.argwhere(reachable_sites(config, world)))
+    network, reachable = _graph(config, world.free, world.start)
+    cells = np.asarray(network.cell)[np.asarray(reachable)]
     cells = np.random.default_rng(0).permutation(cells).astype(np.int32)
     unseen = free.copy()
+    # What a camera sees does not depend on the lattice, so that all spacings share one compiled program.
+    looking = replace(config, spacing_m=2 * config.cell_m, coarsest_cell_m=config.cell_m, roads=False, radius_m=0.0)
     while len(cells := cells[_any_around(unseen, cells, reach)]):
         chunk, cells = cells[:_CHUNK], cells[_CHUNK:]
         padded = np.concatenate([chunk, np.repeat(chunk[:1], _CHUNK - len(chunk), axis=0)])
-        patches = np.asarray(_scans(config, world.free, jnp.asarray(padded)))
+        patches = np.asarray(_scans(looking, world.free, jnp.asarray(padded)))
         for (y, x), patch in zip(chunk.tolist(), patches, strict=False):
             unseen[y - reach : y + reach + 1, x - reach : x + reach + 1] &= ~patch
     return free & ~unseen
@@ -80,12 +85,12 @@ def _any_around(mask: Bool[np.ndarray, "Y X"], cells: Int32[np.ndarray, "n 2"], 
 
 
 @partial(jax.jit, static_argnums=0)
-def _graph(config: Config, free: Bool[Array, "Y X"], start: Site) -> tuple[Bool[Array, "K I J"], Bool[Array, "I J"]]:
+def _graph(config: Config, free: Bool[Array, "Y X"], start: Site) -> tuple[Network, Bool[Array, "I J"]]:
     belief: UInt8[Array, "Y X"] = jnp.where(free, FREE, OCCUPIED).astype(jnp.uint8)
-    edge = edges(config, belief)
-    return edge, shortest_paths(config, edge, from_sites(site_mask(edge.shape[1], start))) < FAR_MM
+    network = whole_network(config, belief, jnp.array(config.radius_mm, jnp.int32))
+    return network, shortest_paths(network.length_mm, from_sites(site_mask(network.age.shape[0], start))) < FAR_MM
 
 
 @partial(jax.jit, static_argnums=0)
 def _scans(config: Config, free: Bool[Array, "Y X"], cells: Int32[Array, "n 2"]) -> Bool[Array, "n side side"]:
-    return jax.vmap(lambda cell: scan(config, free, cell))(cells)
+    return jax.vmap(lambda cell: scan(config, free, cell, config.sensor_range_mm))(cells)

@@ -9,4 +9,7 @@ class World(eqx.Module):
 
     free: Bool[Array, "*batch Y X"]
     start: Int32[Array, "*batch 2"]
+    counted: Bool[Array, "*batch Y X"]
+    """The floor that counts for coverage: all of it, or with roads what can be seen from where a robot can stand."""
     free_count: Int32[Array, "*batch"]
+    """Number of cells that count."""

@@ -1,5 +1,6 @@
 """Comparisons of proposals with the oracles, for single robots and for whole missions."""
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -13,8 +14,7 @@ from decmarvel.core.config import Config
 from decmarvel.core.types import FAR_MM, RETURN_HOME, LocalView, Proposal
 from decmarvel.robot.planners import nbvp
 from decmarvel.robot.planners.base import Planner
-from decmarvel.robot.sight import paste_window
-from minds import CLOSE, pair
+from minds import CLOSE, middles, pair
 from oracles.mind import Mind
 
 
@@ -58,17 +58,19 @@ def check_close(mind: Mind, found: list[oracles.goals.Offer], got: oracles.goals
 
 
 @partial(jax.jit, static_argnums=0)
-def whole_gain(config: Config, belief):
-    """The gains of all sites, window by window."""
-    sites, step = oracles.lattice.sites_a_side(config, belief.shape[0]), config.window_sites // 2
+def whole_gain(config: Config, view: LocalView):
+    """The gains of all sites on known floor, window by window."""
+    sites = oracles.lattice.sites_a_side(config, view.belief.shape[0])
 
-    def look(fields, middle):
-        *parts, first = nbvp.gain_window(config, belief, sites, middle)
-        return tuple(paste_window(full, part, first) for full, part in zip(fields, parts, strict=True)), None
+    def look(plan, middle):
+        there = dataclasses.replace(view, site=middle)
+        plan = dataclasses.replace(plan, site=middle)
+        gain, heading_bin = nbvp.refresh(config, there, plan)
+        return dataclasses.replace(plan, gain=gain, heading_bin=heading_bin), None
 
-    middles = np.array([(y, x) for y in range(0, sites + step, step) for x in range(0, sites + step, step)], np.int32)
-    empty = jnp.full((sites, sites), -1, jnp.int32)
-    return jax.lax.scan(look, (empty, empty), jnp.asarray(middles))[0]
+    start = nbvp.NextBestViewPlanner().start(config, sites)
+    plan = jax.lax.scan(look, start, jnp.asarray(middles(config, sites)))[0]
+    return plan.gain, plan.heading_bin
 
 
 @jax.jit
@@ -86,9 +88,9 @@ def samples_of(mind: Mind, key) -> list[oracles.lattice.Site]:
     return samples
 
 
-def check_gains(config: Config, belief, node, gain, heading_bin) -> tuple[np.ndarray, np.ndarray]:
+def check_gains(config: Config, belief, node, gain, heading_bin, camera=(None, None)) -> tuple[np.ndarray, np.ndarray]:
     """The gains that were refreshed here and there are right at all nodes."""
-    cells, view = oracles.nbvp.gains(config, belief, node)
+    cells, view = oracles.nbvp.gains(config, belief, node, *camera)
     np.testing.assert_array_equal(gain[node], cells[node])
     np.testing.assert_array_equal(heading_bin[node], view[node])
     return cells, view
@@ -96,7 +98,9 @@ def check_gains(config: Config, belief, node, gain, heading_bin) -> tuple[np.nda
 
 def check_nbvp(mind: Mind, old: nbvp.Plan, new: nbvp.Plan, proposal: Proposal, key) -> bool:
     """Whether the plan is the oracle's; if not, its branch must be worth the same."""
-    cells, view = check_gains(mind.config, mind.belief, mind.home < FAR_MM, new.gain, new.heading_bin)
+    cells, view = check_gains(
+        mind.config, mind.belief, mind.home < FAR_MM, new.gain, new.heading_bin, mind.camera
+    )
     promise = oracles.nbvp.promises(mind, cells, view)
     rest = [pair(site) for site in old.branch if site[0] >= 0]
     if not mind.affordable.any() or not mind.feasible.any():

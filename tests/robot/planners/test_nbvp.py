@@ -10,9 +10,9 @@ import pytest
 
 import oracles.lattice
 import oracles.nbvp
-from cases import DEFAULT, FINE, SMALL, draw_case
+from cases import DEFAULT, FINE, SMALL
 from decmarvel.core.config import Config
-from decmarvel.core.types import FAR_MM, RETURN_HOME, LocalView
+from decmarvel.core.types import FAR_MM, FREE, RETURN_HOME, LocalView
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.planners import goals as goal
 from decmarvel.robot.planners import nbvp
@@ -27,10 +27,11 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(("config", "seeds"), [(SMALL, range(60)), (FINE, range(10)), (DEFAULT, range(1))])
 def test_gains_equal_oracle(config, seeds):
     for seed in seeds:
-        belief = draw_case(config, seed).belief
-        got = jax.device_get(whole_gain(config, jnp.asarray(belief)))
-        everywhere = np.ones(got[0].shape, bool)
-        for field, expected in zip(got, oracles.nbvp.gains(config, belief, everywhere), strict=True):
+        mind = draw_mind(config, seed)
+        got = jax.device_get(whole_gain(config, draw_view(config, seed)))
+        floor = np.array([[mind.belief[mind.cell((i, j))] == FREE for j in range(mind.size)] for i in range(mind.size)])
+        assert floor.any()
+        for field, expected in zip(got, oracles.nbvp.gains(config, mind.belief, floor, *mind.camera), strict=True):
             np.testing.assert_array_equal(field, expected)
 
 
@@ -118,7 +119,7 @@ def test_nbvp_equals_oracle():
         mind, view, key = draw_mind(SMALL, seed), draw_view(SMALL, seed), jax.random.key(seed)
         if not mind.feasible.any() or not mind.affordable.any():
             continue
-        cells, bins = oracles.nbvp.gains(SMALL, mind.belief, mind.home < FAR_MM)
+        cells, bins = oracles.nbvp.gains(SMALL, mind.belief, mind.home < FAR_MM, *mind.camera)
         if seed % 3:
             mind = one_view_left(mind, cells, bins, own=seed % 3 == 1)
             view = dataclasses.replace(view, sensed=jnp.asarray(mind.sensed))

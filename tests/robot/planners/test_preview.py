@@ -12,7 +12,7 @@ from cases import DEFAULT, FINE, SMALL
 from decmarvel.core.config import Config
 from decmarvel.core.types import LocalView
 from decmarvel.robot.planners.preview import shown
-from minds import draw_mind, draw_view, whole
+from minds import draw_mind, draw_view, edges_of, whole
 from oracles.lattice import FREE, OCCUPIED, OWN_SLOT, SLOTS, UNKNOWN
 from oracles.mind import cells_in_sight
 
@@ -40,6 +40,7 @@ def count(config: Config, view: LocalView, slot: int, clear: np.ndarray, limited
     """What the move through a slot would show, for each of its headings, with the limit of the yaw rate or without."""
     site, heading = (int(view.site[0]), int(view.site[1])), int(view.heading)
     new, length = clear & (np.asarray(view.belief) == UNKNOWN), oracles.lattice.slot_length_mm(config, slot)
+    fov_deg, range_mm = int(view.fov_deg), int(view.range_mm)
     counts = []
     for towards in np.asarray(view.candidates.heading_bin)[slot].tolist():
         wanted = towards * config.degrees_per_bin
@@ -49,7 +50,9 @@ def count(config: Config, view: LocalView, slot: int, clear: np.ndarray, limited
             config, site, oracles.lattice.neighbour(site, slot), heading, turn
         ):
             for cell in cells_in_sight(clear, (y, x), config.sensor_radius_cells):
-                if new[cell] and oracles.lattice.in_view(config, cell[0] - y, cell[1] - x, now):
+                dy, dx = cell[0] - y, cell[1] - x
+                near = oracles.lattice.length_mm(config, dy, dx) <= range_mm
+                if new[cell] and near and oracles.lattice.in_view(config, dy, dx, now, fov_deg):
                     seen.add(cell)
         counts.append(len(seen))
     return counts
@@ -63,21 +66,24 @@ def looking(view: LocalView, site, heading: int, bins: np.ndarray) -> LocalView:
 
 
 def draw_looking(config: Config, seed: int) -> tuple[LocalView, np.ndarray]:
-    """A robot at its node, anywhere or at the border, with any heading, and some slots in any order."""
+    """A robot at its node, anywhere or at the border, with any heading, and some slots with an edge, or its own."""
     rng, view = np.random.default_rng([seed, 13]), draw_view(config, seed)
     last = len(view.visits) - 1
-    anywhere = rng.integers(0, last + 1, 2)
-    border = np.where(rng.permutation([True, False]), rng.choice([0, 1, last]), anywhere)
-    site = (draw_mind(config, seed).site, anywhere, border)[seed % 3]
+    edge = edges_of(view.graph)
+    linked = np.argwhere(edge.any(axis=0))
+    rim = linked[((linked <= 1) | (linked >= last - 1)).any(axis=1)]
+    own = np.array(draw_mind(config, seed).site)
+    site = (own, *(rng.permutation(some if len(some) else [own])[0] for some in (linked, rim)))[seed % 3]
     bins = np.stack([rng.choice(config.heading_bins, config.headings_per_node, replace=False) for _ in range(SLOTS)])
-    return looking(view, site, int(rng.integers(360)), bins), rng.permutation(SLOTS)[:6]
+    slots = rng.permutation([HOLD, *np.flatnonzero(edge[:, *site])])
+    return looking(view, site, int(rng.integers(360)), bins), np.resize(slots, 6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("config", "seeds"), [(SMALL, range(150)), (FINE, range(20)), (DEFAULT, range(1, 7))])
 def test_what_a_move_shows_equals_oracle(config, seeds):
-    """Over random beliefs, places and headings, for slots with an edge and without, and beyond the lattice too."""
-    counts, edges, holds, outside, limits, depths = [], 0, 0, 0, 0, 0
+    """Over random beliefs, places and headings, for all slots that a robot can choose."""
+    counts, edges, holds, rims, limits, depths = [], 0, 0, 0, 0, 0
     for seed in seeds:
         view, slots = draw_looking(config, seed)
         belief, site = np.asarray(view.belief), (int(view.site[0]), int(view.site[1]))
@@ -86,11 +92,9 @@ def test_what_a_move_shows_equals_oracle(config, seeds):
         expected = [count(config, view, int(slot), clear) for slot in slots]
         np.testing.assert_array_equal(got, expected, err_msg=f"seed {seed}, slots {slots}")
         counts += expected
-        edges += int(np.asarray(view.graph.edge)[slots, *site].sum())
+        edges += int(edges_of(view.graph)[slots, *site].sum())
         holds += HOLD in slots
-        outside += sum(
-            not oracles.lattice.inside(view.visits.shape, *oracles.lattice.neighbour(site, int(slot))) for slot in slots
-        )
+        rims += min(site) <= 1 or max(site) >= len(view.visits) - 2
         if seed % 3 == 0:  # what it would be without the limit of the yaw rate, and with another depth
             first = int(slots[0])
             limits += count(config, view, first, clear, limited=False) != expected[0]
@@ -99,7 +103,7 @@ def test_what_a_move_shows_equals_oracle(config, seeds):
     assert np.mean(np.array(counts) > 0) > 0.4
     assert np.mean([len(set(each)) > 1 for each in counts]) > 0.4
     if config == SMALL:
-        assert min(edges, holds, outside, limits, depths) > 10
+        assert min(edges, holds, rims, limits, depths) > 10
 
 
 # By hand

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oracles.smmr
-from cases import DEFAULT, SITES, SMALL
+from cases import DEFAULT, SMALL
 from decmarvel.core.config import Config
 from decmarvel.core.types import FAR_MM, LocalView
 from decmarvel.robot.budget import affordable
@@ -50,7 +50,7 @@ def test_clusters_of_too_many_targets():
 def field(config: Config, view: LocalView, distance_mm, size):
     """The potential, given the distances."""
     pull = smmr.attraction(config, distance_mm, size)
-    return pull + smmr.repulsion(config, view.sightings, SITES[config])
+    return pull + smmr.repulsion(config, view.sightings, view.graph.cell)
 
 
 @partial(jax.jit, static_argnums=0)

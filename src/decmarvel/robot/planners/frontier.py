@@ -40,7 +40,7 @@ class FrontierPlanner(Planner):
     def propose(self, config: Config, key: Key, view: LocalView, memory: Goal) -> tuple[Proposal, Goal]:
         here_mm = distances_from_here(config, view)
         within_budget = affordable(config, view, here_mm)
-        cell = nearest_frontiers(config, view.graph.sight)[1]
+        cell = nearest_frontiers(config, view.graph)[1]
         extra_mm = sector_cost_mm(config, view, cell, self.sector_m)
         cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
         goal = cheapest_frontier(config, view, here_mm, within_budget, cell, cost_mm, self.far_sighted)
@@ -54,10 +54,10 @@ def sector_cost_mm(
 ) -> Int32[Array, "I J B"]:
     """Extra cost of frontier cells that do not lie in the robot's own direction from its base."""
     own = 2 * math.pi * (view.number / view.team_size) + SECTOR_OFFSET_RAD
-    offset = (cell - config.lattice.cell(view.base)[None, None, None]).astype(jnp.float32)
+    offset = (cell - view.graph.cell[view.base[0], view.base[1]][None, None, None]).astype(jnp.float32)
     length = jnp.maximum(jnp.sqrt((offset**2).sum(axis=-1)), 1e-6)
     along = (offset[..., 1] * jnp.cos(own) + offset[..., 0] * jnp.sin(own)) / length
-    return 10 * jnp.round(100 * sector_m * (1 - along)).astype(jnp.int32)  # whole centimetres
+    return 10 * jnp.round(100 * sector_m * view.unit * (1 - along)).astype(jnp.int32)  # whole centimetres
 
 
 def frontier_costs_mm(
@@ -68,7 +68,7 @@ def frontier_costs_mm(
     extra_mm: Int32[Array, "I J B"],
 ) -> Int32[Array, "I J B"]:
     """Cost of each node's nearest frontier in each direction: the way to the node, the rest, and the extra cost."""
-    distance_mm = nearest_frontiers(config, view.graph.sight)[0]
+    distance_mm = nearest_frontiers(config, view.graph)[0]
     cost_mm = here_mm[..., None] + distance_mm + extra_mm
     return jnp.where(within_budget[..., None] & (distance_mm < FAR_MM) & ~view.sensed, cost_mm, FAR_MM)
 

@@ -5,17 +5,17 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32
 
-from decmarvel.core.angles import direction_degrees
+from decmarvel.core.angles import degrees_towards
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SLOT_OFFSETS, site_mask, slot_of
 from decmarvel.core.types import FAR_MM, OCCUPIED, RETURN_HOME, UNKNOWN, Key, LocalView, Proposal, Scalar, Site
 from decmarvel.robot.budget import affordable
-from decmarvel.robot.graph import from_sites, hop_costs, neighbour_values, shortest_paths
+from decmarvel.robot.graph import from_sites, hop_costs, neighbour_values, shortest_paths, way_offsets
 from decmarvel.robot.planners.base import Planner, by_slot
-from decmarvel.robot.planners.goals import distances_from_here
-from decmarvel.robot.sight import count_bits, cut_window, in_sight, layout, paste_window, per_site, seen_there
+from decmarvel.robot.planners.goals import NEARER_STOP_FIRST, distances_from_here
+from decmarvel.robot.sight import at_viewpoints, count_bits, cut_window, for_sites, layout, looks
 
 DISCOUNT_PER_M = 0.25
 SMALLEST_GAIN = 10
@@ -76,10 +76,9 @@ class NextBestViewPlanner(Planner):
         branch = best_branch(tree, view.site)
 
         found = tree.worth.max() > 0
-        to_gain_mm = shortest_paths(config, view.graph.edge, from_sites(promise > 0))
-        costs = hop_costs(config, view.graph.edge, to_gain_mm, view.site) + jnp.asarray(
-            config.lattice.nearer_stop_first_mm
-        )
+        to_gain_mm = shortest_paths(view.graph.length_mm, from_sites(promise > 0))
+        first_mm = view.graph.length_mm[:, view.site[0], view.site[1]]
+        costs = hop_costs(view.graph.length_mm, to_gain_mm, view.site) + first_mm // NEARER_STOP_FIRST
         nearest_slot = jnp.argmin(jnp.where(view.candidates.mask, costs, 2 * FAR_MM))
         slot: Scalar = jnp.where(found, slot_of(branch[0] - view.site), nearest_slot).astype(jnp.int32)
         reachable = found | (to_gain_mm[view.site[0], view.site[1]] < FAR_MM)
@@ -87,7 +86,7 @@ class NextBestViewPlanner(Planner):
 
         worth = neighbour_values(jnp.round(tree.worth * 1000).astype(jnp.int32), view.site, 0).astype(jnp.float32)
         score = jnp.where(found, worth, -costs.astype(jnp.float32))
-        along = jnp.asarray(direction_degrees(SLOT_OFFSETS[:, 0], SLOT_OFFSETS[:, 1]))
+        along = degrees_towards(way_offsets(view.graph, view.site), 3 * config.stride)
         best = neighbour_values(heading_bin, view.site, 0) * config.degrees_per_bin
         heading = jnp.where(neighbour_values(promise.astype(jnp.int32), view.site, 0) > 0, best, along)
         rest = jnp.where(found, jnp.concatenate([branch[1:], jnp.full((1, 2), -1, jnp.int32)]), -1)
@@ -96,37 +95,45 @@ class NextBestViewPlanner(Planner):
 
 def refresh(config: Config, view: LocalView, memory: Plan) -> tuple[Int32[Array, "I J"], Int32[Array, "I J"]]:
     """The gains and best headings of all sites; those that the last decision may have changed are computed again."""
-    sites = view.visits.shape[0]
+    plan, sites = layout(config, config.sensor_radius_cells), view.visits.shape[0]
     before = jnp.where(memory.site >= 0, memory.site, view.site)
-    gain, heading_bin, first = gain_window(config, view.belief, sites, (before + view.site) // 2)
-    return paste_window(memory.gain, gain, first), paste_window(memory.heading_bin, heading_bin, first)
+    known, first = cut_window(config, view.belief, sites, (before + view.site) // 2)
+    count, corner = config.lattice.sites(known.shape[0]), config.stride * first
+    window = jnp.ones((count, count), bool)
+    needed = jax.lax.dynamic_update_slice(jnp.zeros((sites, sites), bool), window, (first[0], first[1]))
+    layers = (known != OCCUPIED).astype(jnp.uint8) | (known == UNKNOWN).astype(jnp.uint8) << 1
+    half = view.fov_deg // (2 * config.degrees_per_bin)
+
+    def compute(some: Int32[Array, "32 2"]) -> tuple[Int32[Array, "32"], Int32[Array, "32"]]:
+        """Unknown cells in the best view from each of 32 sites, and that view's bin."""
+        see, _ = looks(plan, layers, view.graph.cell[some[:, 0], some[:, 1]] - corner[None], view.range_mm)
+        histogram = count_bits(see(1))
+        widest = config.window_bins // 2
+        views = [jnp.where(abs(k) <= half, jnp.roll(histogram, -k, axis=1), 0) for k in range(-widest, widest + 1)]
+        total = jnp.stack(views).sum(axis=0)
+        return total.max(axis=1), jnp.argmax(total, axis=1).astype(jnp.int32)
+
+    needed &= at_viewpoints(view.belief, view.graph.cell)
+    return for_sites(needed, (memory.gain, memory.heading_bin), compute)
 
 
-def gain_window(
-    config: Config, belief: UInt8[Array, "Y X"], sites: int, middle: Site
-) -> tuple[Int32[Array, "w w"], Int32[Array, "w w"], Site]:
-    """Unknown cells in the best view from each site around `middle`, that view's bin, and the first of those sites."""
-    plan = layout(config, config.sensor_radius_cells)
-    known, first = cut_window(config, belief, sites, middle)
-    sight = in_sight(config, plan, known != OCCUPIED)
-    histogram = per_site(config, plan, count_bits(plan, seen_there(config, plan, sight, known == UNKNOWN)))
-    half = config.window_bins // 2
-    views = sum(jnp.roll(histogram, -k, axis=0) for k in range(-half, half + 1))
-    best = jnp.argmax(views, axis=0).astype(jnp.int32)
-    return jnp.asarray(views).max(axis=0), best, first
-
-
-def worth_of(promise: Float32[Array, ""], length_mm: Scalar) -> Float32[Array, ""]:
-    return promise * jnp.exp(-DISCOUNT_PER_M / 1000 * length_mm.astype(jnp.float32))
+def worth_of(config: Config, promise: Float32[Array, ""], length_mm: Scalar) -> Float32[Array, ""]:
+    return promise * jnp.exp(-DISCOUNT_PER_M / (1000 * config.scale) * length_mm.astype(jnp.float32))
 
 
 def attach(
-    tree: Tree, promise: Float32[Array, "I J"], parent: Site, child: Site, hop_mm: Scalar, go: Bool[Array, ""]
+    config: Config,
+    tree: Tree,
+    promise: Float32[Array, "I J"],
+    parent: Site,
+    child: Site,
+    hop_mm: Scalar,
+    go: Bool[Array, ""],
 ) -> Tree:
     """The tree with one more vertex if `go` is true."""
     at = (child[0], child[1])
     length = tree.length_mm[parent[0], parent[1]] + hop_mm
-    worth = tree.worth[parent[0], parent[1]] + worth_of(promise[at], length)
+    worth = tree.worth[parent[0], parent[1]] + worth_of(config, promise[at], length)
     sites = promise.shape[0]
 
     def put(values: Array, value: Array) -> Array:
@@ -146,8 +153,7 @@ def hop_mm(config: Config, view: LocalView, start: Site, end: Site) -> Scalar:
     offset = end - start
     near = (jnp.abs(offset) <= 2).all()
     slot = jnp.where(near, slot_of(offset), 12)
-    there = near & view.graph.edge[slot, start[0], start[1]]
-    return jnp.where(there, jnp.asarray(config.lattice.slot_lengths_mm)[slot], FAR_MM)
+    return jnp.where(near, view.graph.length_mm[slot, start[0], start[1]], FAR_MM)
 
 
 def replant(
@@ -175,7 +181,7 @@ def replant(
         hop = hop_mm(config, view, last, inside)
         fresh = open_[inside[0], inside[1]] & ~tree.inside[inside[0], inside[1]]
         holds &= (site[0] >= 0) & (hop < FAR_MM) & fresh
-        return (attach(tree, promise, last, inside, hop, holds), jnp.where(holds, inside, last), holds), None
+        return (attach(config, tree, promise, last, inside, hop, holds), jnp.where(holds, inside, last), holds), None
 
     (tree, _, _), _ = jax.lax.scan(follow, (tree, view.site, jnp.array(True)), branch)
     return tree
@@ -189,7 +195,7 @@ def grow(
     samples = jax.random.categorical(key, jnp.where(open_, 0.0, -jnp.inf).reshape(-1), shape=(MOST_VERTICES,))
     index = jnp.arange(sites, dtype=jnp.int32)
     row, column = index[:, None], index[None, :]
-    slots, lengths = jnp.asarray(SLOT_OFFSETS), jnp.asarray(config.lattice.slot_lengths_mm)
+    slots = jnp.asarray(SLOT_OFFSETS)
     nowhere = jnp.array(FAR_MM, jnp.int32)
 
     def going(carry: tuple[Tree, Scalar]) -> Bool[Array, ""]:
@@ -207,7 +213,9 @@ def grow(
         reach = jnp.where(free & (taken == 0), neighbour_values(away, vertex, FAR_MM), nowhere)
         slot = jnp.argmin(reach)
         go = reach[slot] < nowhere
-        return attach(tree, promise, vertex, vertex + slots[slot], lengths[slot], go), count + 1
+        return attach(
+            config, tree, promise, vertex, vertex + slots[slot], view.graph.length_mm[slot, vertex[0], vertex[1]], go
+        ), count + 1
 
     return jax.lax.while_loop(going, extend, (tree, jnp.array(0, jnp.int32)))[0]
 

@@ -8,38 +8,41 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from decmarvel.core.camera import in_view, limited_turn, scan, sensor_disc, substep_pose
+from decmarvel.core.angles import scaled_step
+from decmarvel.core.camera import in_view, limited_turn, scan, sensor_disc
 from decmarvel.core.config import Config
-from decmarvel.core.lattice import SLOT_OFFSETS
+from decmarvel.core.lattice import SELF_SLOT
 from decmarvel.core.types import FREE, OCCUPIED, UNKNOWN, LocalView, Scalar
 from decmarvel.core.windows import cut
+from decmarvel.robot.graph import way_offsets
 
 DEPTH = 5
 """Unknown cells at most this many cells beyond known-free ones are assumed to be free: 2 m."""
+DEPTH_M = 2.0
+"""The same with roads, for a sensing range of 10 m."""
 
 
 def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Array, "n H"]:
     """Number of unknown cells that would be seen on the way to some slots, with each candidate heading there."""
     reach = sensor_disc(config).reach
-    centre = reach + 2 * config.stride
+    centre = reach + (3 if config.roads else 2) * config.stride
     clear, unknown = guessed(config, view, centre)
-    origin = config.lattice.cell(view.site)
+    offsets = way_offsets(view.graph, view.site)
+    lengths_mm = view.graph.length_mm[:, view.site[0], view.site[1]].at[SELF_SLOT].set(0)
     substeps = jnp.arange(1, config.substeps + 1, dtype=jnp.int32)
 
     def one(slot: Scalar) -> Int32[Array, "H"]:
-        target = view.site + jnp.asarray(SLOT_OFFSETS)[slot]
-        length_mm = jnp.asarray(config.lattice.slot_lengths_mm)[slot]
         headings = config.degrees_per_bin * view.candidates.heading_bin[slot]
-        turns = jax.vmap(lambda heading: limited_turn(config, view.heading, heading, length_mm))(headings)
+        turns = jax.vmap(lambda heading: limited_turn(config, view, heading, lengths_mm[slot]))(headings)
 
         def substep(seen: UInt8[Array, "P P"], k: Scalar) -> tuple[UInt8[Array, "P P"], None]:
             """Set bit h of each cell that is seen if heading h is chosen."""
-            poses = jax.vmap(lambda turn: substep_pose(config, view.site, target, view.heading, turn, k))(turns)
-            at = poses[0][0] - origin + centre
-            visible = scan(config, clear, at) & cut(unknown, at, reach)
+            at = centre + scaled_step(offsets[slot], k, config.substeps)
+            pointing = (view.heading + scaled_step(turns, k, config.substeps)) % 360
+            visible = scan(config, clear, at, view.range_mm) & cut(unknown, at, reach)
             patch = cut(seen, at, reach)
             for number in range(config.headings_per_node):
-                patch |= (visible & in_view(config, 100 * poses[1][number])).astype(jnp.uint8) << number
+                patch |= (visible & in_view(config, 100 * pointing[number], view.fov_deg)).astype(jnp.uint8) << number
             return jax.lax.dynamic_update_slice(seen, patch, (at[0] - reach, at[1] - reach)), None
 
         seen = jax.lax.scan(substep, jnp.zeros(clear.shape, jnp.uint8), substeps)[0]
@@ -50,13 +53,14 @@ def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Ar
 
 def guessed(config: Config, view: LocalView, reach: int) -> tuple[Bool[Array, "P P"], Bool[Array, "P P"]]:
     """The surroundings of a robot: cells assumed to be free, and those among them that are unknown."""
-    beyond = 2 * config.stride + DEPTH
+    depth = DEPTH if not config.roads else max(1, round(DEPTH_M * config.scale / config.cell_m))
+    beyond = (3 if config.roads else 2) * config.stride + depth
     around = jnp.pad(view.belief, beyond, constant_values=OCCUPIED)
-    patch = cut(around, config.lattice.cell(view.site) + beyond, reach + DEPTH)
+    patch = cut(around, view.graph.cell[view.site[0], view.site[1]] + beyond, reach + depth)
     near = patch == FREE
-    for _ in range(DEPTH):
+    for _ in range(depth):
         wider = jnp.pad(near, 1)
         near |= wider[2:, 1:-1] | wider[:-2, 1:-1] | wider[1:-1, 2:] | wider[1:-1, :-2]
-    inside = slice(DEPTH, -DEPTH)
+    inside = slice(depth, -depth)
     near, patch = near[inside, inside], patch[inside, inside]
     return near & (patch != OCCUPIED), near & (patch == UNKNOWN)

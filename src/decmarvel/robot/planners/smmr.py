@@ -72,14 +72,14 @@ class PotentialPlanner(Planner):
             sees &= size > 0
             cost = jnp.where(sees & elsewhere, here_mm + length_mm // 2, FAR_MM).reshape(-1)
             viewpoint = jnp.where(cost.min() < FAR_MM, jnp.argmin(cost), -1).astype(jnp.int32)
-            distance_mm = shortest_paths(config, view.graph.edge, jnp.where(sees & open_, length_mm, FAR_MM))
+            distance_mm = shortest_paths(view.graph.length_mm, jnp.where(sees & open_, length_mm, FAR_MM))
             at_viewpoint = jnp.arange(sites * sites, dtype=jnp.int32).reshape(sites, sites) == viewpoint
             return jnp.where(at_viewpoint, round(1000 * config.cell_m), distance_mm), viewpoint
 
         distance_mm, viewpoint = jax.vmap(reach)(clusters.centre, clusters.size)
         there = viewpoint >= 0
         potential = attraction(config, distance_mm, jnp.where(there, clusters.size, 0))
-        end = descend(view, open_, potential + repulsion(config, view.sightings, sites), viewpoint)
+        end = descend(view, open_, potential + repulsion(config, view.sightings, view.graph.cell), viewpoint)
         # The cluster where the descent ended; the nearest one if it ended at none.
         travel_mm = jnp.where(there, here_mm.reshape(-1)[jnp.maximum(viewpoint, 0)], FAR_MM)
         chosen = jnp.argmin(jnp.where(viewpoint == end, -1, travel_mm))
@@ -127,12 +127,10 @@ def attraction(config: Config, distance_mm: Int32[Array, "C I J"], size: Int32[A
     return -jnp.where((distance_mm < FAR_MM) & (distance_mm >= cell_mm), pull, 0).sum(axis=0)
 
 
-def repulsion(config: Config, sightings: Sightings, sites: int) -> Int32[Array, "I J"]:
+def repulsion(config: Config, sightings: Sightings, cell: Int32[Array, "I J 2"]) -> Int32[Array, "I J"]:
     """Sum over the teammates seen at the last decision of max(0, R - L1 distance), in cells of the original's size."""
-    index = jnp.arange(sites, dtype=jnp.int32)
-    cell = config.lattice.cell(jnp.stack([index, index], axis=-1))  # of the diagonal sites: all rows and columns
-    seen, mate = sightings.seen[:, 0, None, None], sightings.cell[:, 0, :, None, None]
-    apart = jnp.abs(cell[None, :, None, 0] - mate[:, 0]) + jnp.abs(cell[None, None, :, 1] - mate[:, 1])
+    seen, mate = sightings.seen[:, 0, None, None], sightings.cell[:, 0]
+    apart = jnp.abs(cell[None] - mate[:, None, None]).sum(axis=-1)
     push_mm = jnp.maximum(REPULSION_RANGE_MM - round(1000 * config.cell_m) * apart, 0)
     return UNIT // ORIGINAL_CELL_MM * jnp.where(seen, push_mm, 0).sum(axis=0)
 

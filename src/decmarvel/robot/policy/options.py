@@ -32,18 +32,19 @@ def find_options(config: Config, view: LocalView, stale: Float32[Array, "I J"], 
     """The cheapest goals that lie apart. `stale`: probability that teammates have explored behind a node's frontier."""
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
-    cell = nearest_frontiers(config, view.graph.sight)[1]
-    stale_mm = jnp.round(1000 * STALE_M * stale).astype(jnp.int32)
+    cell = nearest_frontiers(config, view.graph)[1]
+    stale_mm = jnp.round(1000 * STALE_M * view.unit * stale).astype(jnp.int32)
     extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + stale_mm[..., None]
     cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
     first = first_slots(config, view)
+    apart = jnp.round((APART_M / config.cell_m * view.unit) ** 2).astype(jnp.int32)
 
     def next_best(cost_mm: Int32[Array, "I J B"], _: None) -> tuple[Int32[Array, "I J B"], tuple[Array, ...]]:
         goal = cheapest_frontier(config, view, here_mm, within_budget, cell, cost_mm, far_sighted=True)
         slot = first[goal.site[0], goal.site[1]]
         gaze = gazes(config, view, goal, far_sighted=True)[slot]
-        away = ((cell - goal.cell[None, None, None]) ** 2).sum(axis=-1) >= round((APART_M / config.cell_m) ** 2)
-        found, cost_m = goal.cell[0] >= 0, cost_mm.min().astype(jnp.float32) / 1000
+        away = ((cell - goal.cell[None, None, None]) ** 2).sum(axis=-1) >= apart
+        found, cost_m = goal.cell[0] >= 0, cost_mm.min().astype(jnp.float32) / 1000 / view.unit
         return jnp.where(away, cost_mm, FAR_MM), (found, slot, gaze, goal.site, cost_m)
 
     found, slot, gaze, site, cost_m = jax.lax.scan(next_best, cost_mm, None, length=count)[1]

@@ -72,7 +72,7 @@ def option_facts(
     nodes: Nodes, situation: Situation, stale: Float32[Array, "M"], max_budget_m: float
 ) -> Float32[Array, "V F"]:
     """What a robot knows of each option, scaled to numbers of about one."""
-    options, at_m = situation.known_options, nodes.at_m
+    options, at_m, share = situation.known_options, nodes.at_m / situation.unit, situation.node_share
     there, place = options.action >= 0, places(nodes, options.site)
     count = len(options.action)
     goal_m = rows_at(at_m, place)
@@ -88,12 +88,13 @@ def option_facts(
         extra_cost_m(situation) / COST_SCALE_M,
         jnp.where(there, options.cost_m, 0.0) / 100,
         jnp.arange(count, dtype=jnp.float32) / count,
-        near @ news / 5,
-        around @ news / 10,
-        near @ known / 5,
+        near @ news / 5 * share,
+        around @ news / 10 * share,
+        near @ known / 5 * share,
         jnp.where(other, other_m, FAR_M).min(axis=-1) / 50,
-        options.shown_cells.astype(jnp.float32) / 500,
+        options.shown_cells.astype(jnp.float32) / 500 * (situation.cell_share * situation.cell_share),
     ]
-    for whole in (news.sum() / 20, known.sum() / 20, nodes.mask.sum() / 250, *situation.budget):
+    sums = (news.sum() / 20 * share, known.sum() / 20 * share, nodes.mask.sum() / 250 * share)
+    for whole in (*sums, *situation.budget):
         columns.append(jnp.broadcast_to(whole, (count,)))
     return jnp.concatenate([rows_at(of_node, place), jnp.stack(columns, axis=-1)], axis=-1)

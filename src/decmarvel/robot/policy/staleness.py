@@ -46,7 +46,7 @@ class StalenessPredictor(eqx.Module):
 
 def node_facts(nodes: Nodes, situation: Situation, max_budget_m: float) -> Float32[Array, "M 11"]:
     """What a robot knows of each node, scaled to numbers of about one."""
-    at_m = nodes.at_m
+    at_m = nodes.at_m / situation.unit
     from_base = at_m - rows_at(at_m, places(nodes, situation.base))[None]
     radius_m = jnp.sqrt((from_base**2).sum(axis=-1))
     bearing = jnp.arctan2(from_base[:, 1], from_base[:, 0])
@@ -59,8 +59,8 @@ def node_facts(nodes: Nodes, situation: Situation, max_budget_m: float) -> Float
     theirs = jnp.where(mate, along, -1.0).max(axis=-1)
 
     initial_m, left_m = budget_m(situation.budget[:2], max_budget_m)
-    flown_m = initial_m - left_m
-    seen_m = TRAJECTORY_SCALE_M * situation.tokens[..., :2].reshape(-1, 2)
+    flown_m = (initial_m - left_m) / situation.unit
+    seen_m = TRAJECTORY_SCALE_M * situation.tokens[..., :2].reshape(-1, 2) / situation.unit
     apart_m = jnp.sqrt(((at_m[:, None] - seen_m[None]) ** 2).sum(axis=-1))
     apart_m = jnp.where(situation.token_mask.reshape(1, -1), apart_m, FAR_M).min(axis=-1)
     columns = [
@@ -69,11 +69,11 @@ def node_facts(nodes: Nodes, situation: Situation, max_budget_m: float) -> Float
         radius_m / 50,
         jnp.broadcast_to(flown_m / 300, radius_m.shape),
         radius_m / jnp.maximum(flown_m, 8.0),
-        nodes.features[:, Feature.HOME],
-        nodes.known_ways.way_cm.astype(jnp.float32) / 10_000,
-        jnp.minimum(nodes.known_ways.open_cm.astype(jnp.float32), 1_000) / 1_000,
+        nodes.features[:, Feature.HOME] / situation.unit,
+        nodes.known_ways.way_cm.astype(jnp.float32) / 10_000 / situation.unit,
+        jnp.minimum(nodes.known_ways.open_cm.astype(jnp.float32) / situation.unit, 1_000) / 1_000,
         jnp.minimum(apart_m, FAR_M) / 50,
-        4 * nodes.features[:, Feature.UTILITY],
+        4 * nodes.features[:, Feature.UTILITY] * situation.cell_share,
         jnp.broadcast_to(1 / jnp.maximum(situation.team_size, 1).astype(jnp.float32), radius_m.shape),
     ]
     return jnp.stack(columns, axis=-1)

@@ -1,0 +1,103 @@
+"""How fine a lattice and its cells must be for a building and a team: as coarse as its doors and corners allow."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool
+from scipy import ndimage
+
+from decmarvel.core.config import Config
+from decmarvel.worlds.building import Building, MapError
+from decmarvel.worlds.place import place
+from decmarvel.worlds.reach import ENOUGH, visible_cells
+from decmarvel.worlds.world import World
+
+SPACINGS = (0.4, 0.2, 0.14, 0.1)
+"""Distances between lattice sites that are tried, in sensing ranges. The first is that of the paper."""
+CELLS_M = (0.4, 0.2, 0.1, 0.05)
+"""Sides of cells that are tried, coarsest first."""
+FEWEST_CELLS, MOST_CELLS = 12, 60
+"""Cells in a sensing range: with fewer the camera sees nothing well, with more a decision takes long."""
+NEARLY = 0.95
+"""A cell size does if a robot reaches this much of what it reaches with finer cells."""
+
+
+class Fit(NamedTuple):
+    """A building as a team can explore it."""
+
+    config: Config
+    building: Building
+    world: World
+    reached: float
+    """Share of the floor that a robot of the team's radius can reach."""
+    seen: float
+    """Share of the floor that can be seen from where such a robot can stand. Only this part counts for coverage."""
+
+
+def fit(build: Callable[[float], Building], config: Config, spacing_m: float | None = None) -> Fit:
+    """The building placed for a team. `build` makes it with cells of a given size.
+
+    Without a spacing it takes the coarsest from which a robot can see 99% of what it can see with the finest.
+    """
+    cell_m = fitting_cell_m(build, config)
+    if spacing_m is not None:
+        return _placed(build, _with_spacing(config, spacing_m, cell_m))
+    finest = _placed(build, _with_spacing(config, SPACINGS[-1] * config.sensor_range_m, cell_m))
+    for share in SPACINGS[:-1]:
+        try:
+            found = _placed(build, _with_spacing(config, share * config.sensor_range_m, cell_m))
+        except MapError:
+            continue
+        if found.seen >= ENOUGH * finest.seen:
+            return found
+    return finest
+
+
+def fitting_cell_m(build: Callable[[float], Building], config: Config) -> float:
+    """The coarsest cells with which a robot reaches nearly as much of the building as with the finest."""
+    range_m = config.sensor_range_m
+    tried = [c for c in CELLS_M if range_m / MOST_CELLS <= c <= range_m / FEWEST_CELLS] or [range_m / FEWEST_CELLS]
+    shares: list[float] = []
+    for cell_m in tried:
+        try:
+            shares.append(reached_share(build(cell_m), config.radius_m))
+        except MapError:  # cells so coarse that they close doors
+            shares.append(0.0)
+    return next(cell for cell, share in zip(tried, shares, strict=True) if share >= NEARLY * max(shares))
+
+
+def reached_share(building: Building, radius_m: float) -> float:
+    """Share of the floor that a body of this radius can reach from the start."""
+    return float(reached_floor(building, radius_m).sum() / building.free.sum())
+
+
+def reached_floor(building: Building, radius_m: float) -> Bool[np.ndarray, "rows columns"]:
+    """The floor under a body of this radius, wherever it can go from the start."""
+    need = radius_m + building.cell_m / 2 - 1e-9
+    fits = ndimage.distance_transform_edt(np.pad(building.free, 1))[1:-1, 1:-1] * building.cell_m >= need
+    parts, _ = ndimage.label(fits)
+    part = parts[building.start]
+    if part == 0:
+        return np.zeros_like(building.free)
+    away_m = ndimage.distance_transform_edt(parts != part) * building.cell_m
+    floor: Bool[np.ndarray, "rows columns"] = building.free & (away_m < need + building.cell_m)
+    return floor
+
+
+def _with_spacing(config: Config, spacing_m: float, cell_m: float) -> Config:
+    return replace(config, spacing_m=spacing_m, coarsest_cell_m=min(cell_m, spacing_m / 2))
+
+
+def _placed(build: Callable[[float], Building], config: Config) -> Fit:
+    building = build(config.cell_m)
+    world = place(building, config)
+    visible = visible_cells(config, world)
+    world = eqx.tree_at(
+        lambda w: (w.counted, w.free_count), world, (jnp.asarray(visible), jnp.asarray(visible.sum(), jnp.int32))
+    )
+    seen = float(visible.sum() / building.free.sum())
+    return Fit(config, building, world, reached_share(building, config.radius_m), seen)
