@@ -27,7 +27,7 @@ class Mission:
     `planner` is a name that the function `planner` knows, or a planner itself. `seed` decides first headings, bases,
     failures and what a planner draws. `broken` robots fail on the way. A `fleet`, with a budget and a time of failure
     for each robot, takes the place of `robots`, `budget_m` and `broken`. `config` has the constants of the model; the
-    building must have cells of `config.cell_m`.
+    building must have cells of `config.cell_m`. `world` is the building as `worlds.fit` placed it, if it did.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Mission:
         config: Config | None = None,
         broken: int = 0,
         fleet: Fleet | None = None,
+        world: World | None = None,
     ) -> None:
         if fleet is None:
             _check("robots", robots, 1, MAX_ROBOTS)
@@ -53,7 +54,7 @@ class Mission:
         self.seed = seed
         self.config = config or Config()
         self.fleet = fleet or Fleet.failing(robots, budget_m, broken, [seed])
-        self.world = place(building, self.config)
+        self.world = world or place(building, self.config)
         self.max_decisions = self.config.max_decisions(int(self.fleet.budget_mm.max()) / 1000)
         """Upper limit on decisions; the budgets end before it."""
 
