@@ -16,7 +16,7 @@ from decmarvel.worlds.place import place
 from decmarvel.worlds.reach import ENOUGH, visible_cells
 from decmarvel.worlds.world import World
 
-SPACINGS = (0.4, 0.2, 0.14, 0.1)
+SPACINGS = (0.4, 0.3, 0.2, 0.14, 0.1)
 """Distances between lattice sites that are tried, in sensing ranges. The first is that of the paper."""
 CELLS_M = (0.4, 0.2, 0.1, 0.05)
 """Sides of cells that are tried, coarsest first."""

@@ -4,6 +4,8 @@ A robot turns while it moves, up to 35 degrees a metre, and sees all the way. So
 cells the camera sees in between.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
@@ -20,14 +22,25 @@ DEPTH = 5
 """Unknown cells at most this many cells beyond known-free ones are assumed to be free: 2 m."""
 DEPTH_M = 2.0
 """The same with roads, for a sensing range of 10 m."""
+FINEST_CELLS = 25
+"""Cells in a sensing range."""
 
 
 def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Array, "n H"]:
-    """Number of unknown cells that would be seen on the way to some slots, with each candidate heading there."""
-    reach = sensor_disc(config).reach
-    centre = reach + (3 if config.roads else 2) * config.stride
-    clear, unknown = guessed(config, view, centre)
-    offsets = way_offsets(view.graph, view.site)
+    """Number of unknown cells that would be seen on the way to some slots, with each candidate heading there.
+
+    An estimate needs no finer cells than the paper's, 25 in a sensing range: where they are finer, blocks of them are
+    looked at as one.
+    """
+    coarse = block_cells(config)
+    looking = replace(
+        config, roads=False, radius_m=0.0, spacing_m=2 * coarse * config.cell_m, coarsest_cell_m=coarse * config.cell_m
+    )
+    reach = sensor_disc(looking).reach
+    centre = reach + -(-(3 if config.roads else 2) * config.stride // coarse)
+    around = coarse * centre + coarse - 1
+    clear, unknown = (in_blocks(mask, coarse) for mask in guessed(config, view, around))
+    offsets = scaled_step(way_offsets(view.graph, view.site), 1, coarse)
     lengths_mm = view.graph.length_mm[:, view.site[0], view.site[1]].at[SELF_SLOT].set(0)
     substeps = jnp.arange(1, config.substeps + 1, dtype=jnp.int32)
 
@@ -39,16 +52,31 @@ def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Ar
             """Set bit h of each cell that is seen if heading h is chosen."""
             at = centre + scaled_step(offsets[slot], k, config.substeps)
             pointing = (view.heading + scaled_step(turns, k, config.substeps)) % 360
-            visible = scan(config, clear, at, view.range_mm) & cut(unknown, at, reach)
+            visible = scan(looking, clear, at, view.range_mm) & cut(unknown, at, reach)
             patch = cut(seen, at, reach)
             for number in range(config.headings_per_node):
-                patch |= (visible & in_view(config, 100 * pointing[number], view.fov_deg)).astype(jnp.uint8) << number
+                patch |= (visible & in_view(looking, 100 * pointing[number], view.fov_deg)).astype(jnp.uint8) << number
             return jax.lax.dynamic_update_slice(seen, patch, (at[0] - reach, at[1] - reach)), None
 
         seen = jax.lax.scan(substep, jnp.zeros(clear.shape, jnp.uint8), substeps)[0]
-        return jnp.stack([(seen >> number & 1).sum(dtype=jnp.int32) for number in range(config.headings_per_node)])
+        counts = [(seen >> number & 1).sum(dtype=jnp.int32) for number in range(config.headings_per_node)]
+        return coarse * coarse * jnp.stack(counts)
 
     return jax.vmap(one)(slots)
+
+
+def block_cells(config: Config) -> int:
+    """Side in cells of the blocks that are looked at as one."""
+    return max(1, round(config.sensor_radius_cells / FINEST_CELLS))
+
+
+def in_blocks(mask: Bool[Array, "P P"], side: int) -> Bool[Array, "Q Q"]:
+    """Whether at least half of each block is set. The blocks begin at the first cell; a rest at the end is left out."""
+    if side == 1:
+        return mask
+    count = mask.shape[0] // side
+    blocks = mask[: side * count, : side * count].reshape(count, side, count, side)
+    return 2 * blocks.sum(axis=(1, 3), dtype=jnp.int32) >= side * side
 
 
 def guessed(config: Config, view: LocalView, reach: int) -> tuple[Bool[Array, "P P"], Bool[Array, "P P"]]:
