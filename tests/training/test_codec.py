@@ -46,18 +46,20 @@ def there_and_back(config, state, worlds, bucket, weighs=True):
         own = compact(observation, bucket, ways(config, view) if weighs else None)
         other = told.active & (jnp.arange(ROBOTS) != observation.number)
         shares = shares_at(truth, told)
-        nodes = privileged_nodes(config, truth, own, observation.site, shares, told.sites, other)
+        here = view.graph.cell[view.site[0], view.site[1]]
+        nodes = privileged_nodes(config, truth, own, observation.site, here, shares, told.sites, other)
         known = replace(situation_of(observation), options=OPTIONS if weighs else None)
         labels = own.mask & stale[own.site[:, 0], own.site[:, 1]] if weighs else None
         return Inputs(own, known, nodes, labels, -0.5 * jnp.ones(()))
 
-    def kept(inputs, told, stale):
+    def kept(inputs, view, told, stale):
         number, labels = jnp.array(1, jnp.int32), stale if weighs else None
-        return encode(config, truth, number, inputs.nodes, inputs.situation, told, labels, inputs.log_probability)
+        known = inputs.nodes, inputs.situation, told, view.graph.cell
+        return encode(config, truth, number, *known, labels, inputs.log_probability)
 
     stale = stale_labels(config, seen)
     inputs = jax.vmap(direct)(seen, privileged, stale)
-    snapshots = jax.vmap(kept)(inputs, privileged, stale)
+    snapshots = jax.vmap(kept)(inputs, seen, privileged, stale)
     return inputs, jax.vmap(lambda snapshot: decode(config, truths, snapshot))(snapshots), snapshots
 
 
