@@ -156,15 +156,17 @@ def test_a_corridor_is_shown_five_cells_deep():
     assert say(deep, AHEAD, 0, 60, 180) == [10, 10, 9]  # as far as the camera reaches, one less if it ends turned away
 
 
-def test_only_belief_place_and_headings_matter():
-    """Neither graph, guard, budget, history nor teammates; and a cell that is not clear is as good as a wall."""
+def test_only_belief_place_way_and_headings_matter():
+    """Neither the rest of the graph, guard, budget, history nor teammates; a cell that is not clear is like a wall."""
     shown_at_all = 0
     for seed in range(40):
         (view, slots), (other, _) = draw_looking(SMALL, seed), draw_looking(SMALL, seed + 40)
         belief = np.asarray(view.belief)
         walled = jnp.asarray(np.where(guess(belief), belief, OCCUPIED).astype(np.uint8))
         stranger = looking(other, view.site, int(view.heading), np.asarray(view.candidates.heading_bin))
-        stranger = eqx.tree_at(lambda v: v.belief, stranger, walled)
+        here = np.s_[:, int(view.site[0]), int(view.site[1])]  # how far a robot turns depends on the length of the way
+        length_mm = stranger.graph.length_mm.at[here].set(view.graph.length_mm[here])
+        stranger = eqx.tree_at(lambda v: (v.belief, v.graph.length_mm), stranger, (walled, length_mm))
         counts = ask(SMALL, view, whole(slots))
         np.testing.assert_array_equal(counts, ask(SMALL, stranger, whole(slots)))
         shown_at_all += int((counts > 0).sum())
