@@ -177,8 +177,13 @@ def share_of(total: int, k: int, substeps: int) -> int:
 
 def substep_poses(config: Config, a_site: Site, b_site: Site, heading: int, turn: int) -> list[tuple[Cell, int]]:
     """Cell and heading at the substeps of a move from a to b: section "Sensing and belief"."""
-    ay, ax = site_cell(config, int(a_site[0]), int(a_site[1]))
-    by, bx = site_cell(config, int(b_site[0]), int(b_site[1]))
+    start, end = (site_cell(config, int(site[0]), int(site[1])) for site in (a_site, b_site))
+    return poses_between(config, start, end, heading, turn)
+
+
+def poses_between(config: Config, start: Cell, end: Cell, heading: int, turn: int) -> list[tuple[Cell, int]]:
+    """Cell and heading at the substeps of a straight move between two cells: section "Sensing and belief"."""
+    (ay, ax), (by, bx) = start, end
     poses = []
     for k in range(1, config.substeps + 1):
         cell = (ay + share_of(by - ay, k, config.substeps), ax + share_of(bx - ax, k, config.substeps))

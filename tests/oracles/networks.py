@@ -197,19 +197,28 @@ def log_probabilities(logits, mask):
     return found
 
 
+def shares(observation):
+    """Of the actor `options`: the units `u` of length, `n` of numbers of nodes, and `c` of the sides of cells."""
+    range_m, spacing_m, cell_m = (
+        int(mm) / 1000 for mm in (observation.range_mm, observation.spacing_mm, observation.cell_mm)
+    )
+    return range_m / 10, (spacing_m / (0.4 * range_m)) ** 2, cell_m / (0.04 * range_m)
+
+
 def staleness_facts(observation, ways, site):
     """What a robot knows of a node that says whether others have looked behind what is left to look at from there."""
+    u, _, c = shares(observation)
     b = [math.exp(float(part) * math.log(1025)) - 1 for part in observation.budget[:2]]
-    flown = b[0] - b[1]
+    flown = (b[0] - b[1]) / u
     base = tuple(int(v) for v in observation.base)
     number, team = int(observation.number), int(observation.team_size)
-    x0, y0 = (100 * v for v in observation.node_features[base][:2])
-    x, y = (100 * v for v in observation.node_features[site][:2])
+    x0, y0 = (100 * v / u for v in observation.node_features[base][:2])
+    x, y = (100 * v / u for v in observation.node_features[site][:2])
     radius, bearing = math.hypot(x - x0, y - y0), math.atan2(y - y0, x - x0)
     along = [math.cos(bearing - 2 * math.pi * j / team - 0.3) for j in range(team)]
     apart = 100.0
     for mate, age in zip(*np.nonzero(observation.token_mask), strict=True):
-        dx, dy = (20 * v for v in observation.tokens[mate, age, :2])
+        dx, dy = (20 * v / u for v in observation.tokens[mate, age, :2])
         apart = min(apart, math.hypot(x - dx, y - dy))
     return [
         along[number],
@@ -217,11 +226,11 @@ def staleness_facts(observation, ways, site):
         radius / 50,
         flown / 300,
         radius / max(flown, 8),
-        observation.node_features[site][7],
-        ways.way_cm[site] / 10_000,
-        min(ways.open_cm[site], 1_000) / 1_000,
+        observation.node_features[site][7] / u,
+        ways.way_cm[site] / 100 / u / 100,
+        min(ways.open_cm[site] / 100 / u, 10) / 10,
         apart / 50,
-        4 * observation.node_features[site][2],
+        4 * observation.node_features[site][2] * c,
         1 / team,
     ]
 
@@ -236,13 +245,14 @@ def staleness(p, observation, ways, sites):
 
 
 def option_policy(p, observation, ways, weighed):
-    """Log-probabilities (25, 3) of the actor `options`; the action -1 is no option."""
+    """Log-probabilities (25, 3) of the actor `options`; the action -1 is no option. Costs are in units already."""
+    u, n, c = shares(observation)
     nodes = [tuple(site) for site in np.argwhere(observation.node_mask).tolist()]
     stale = {site: 1 / (1 + math.exp(-logit)) for site, logit in staleness(p, observation, ways, nodes).items()}
     open_nodes = [site for site in nodes if ways.open_cm[site] < 65535]
 
     def metres(site):
-        return [100 * float(v) for v in observation.node_features[site][:2]] if site in stale else [0.0, 0.0]
+        return [100 * float(v) / u for v in observation.node_features[site][:2]] if site in stale else [0.0, 0.0]
 
     def apart(one, other):
         return math.dist(metres(one), metres(other))
@@ -251,7 +261,7 @@ def option_policy(p, observation, ways, weighed):
         return [*staleness_facts(observation, ways, site), stale[site], observation.node_features[site][8]]
 
     def total(sites, of):
-        return sum(of(stale[site]) for site in sites)
+        return n * sum(of(stale[site]) for site in sites)
 
     options = {}
     for number, (action, site) in enumerate(zip(weighed.action, weighed.site, strict=True)):
@@ -272,10 +282,10 @@ def option_policy(p, observation, ways, weighed):
             total(around, lambda q: 1 - q) / 10,
             total(near, lambda q: q) / 5,
             min(others, default=100.0) / 50,
-            weighed.shown_cells[number] / 500,
+            c * c * weighed.shown_cells[number] / 500,
             total(open_nodes, lambda q: 1 - q) / 20,
             total(open_nodes, lambda q: q) / 20,
-            len(nodes) / 250,
+            n * len(nodes) / 250,
             *observation.budget,
         ]
         first[number] = np.tanh(linear(p, "scorer.first", np.array(facts, float)))

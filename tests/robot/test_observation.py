@@ -93,7 +93,8 @@ def way_to_useful(robot):
         return []
     way = [here]
     while useful_mm[here] > 0:
-        here = oracles.lattice.neighbour(here, oracles.guard.best_edge_slot(SMALL, edges_of(robot.graph), useful_mm, here))
+        slot = oracles.guard.best_edge_slot(SMALL, edges_of(robot.graph), useful_mm, here)
+        here = oracles.lattice.neighbour(here, slot)
         way.append(here)
     return way
 

@@ -160,7 +160,7 @@ def check_graph(case: Case, shadow: Shadow, robots, robot: int) -> None:
     np.testing.assert_array_equal(np.asarray(graph.sight.histogram) * node[..., None], histogram)
     everywhere = np.zeros_like(np.asarray(robots.sensed[robot]))
     mm, _ = oracles.graph.nearest_frontiers(case.config, shadow.beliefs[robot], node, everywhere)
-    nearest = np.asarray(nearest_frontiers(case.config, graph.sight)[0]).min(axis=-1)
+    nearest = np.asarray(nearest_frontiers(case.config, graph)[0]).min(axis=-1)
     np.testing.assert_array_equal(np.where(node, nearest, UNREACHABLE), mm)
 
 

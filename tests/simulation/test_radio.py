@@ -17,7 +17,7 @@ import oracles.nbvp
 import oracles.shared_greedy
 from cases import FINE, SMALL, connected
 from decmarvel.core.config import Config
-from decmarvel.core.types import ABSENT, EXPLORING, FAR_MM, FREE
+from decmarvel.core.types import ABSENT, EXPLORING, FAR_MM, FREE, LocalView
 from decmarvel.robot.planners import nbvp
 from decmarvel.robot.sight import nearest_frontiers
 from decmarvel.simulation import roster
@@ -26,7 +26,7 @@ from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.radio import share
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.world import World
-from minds import ROBOTS, edges_of, of, pair, whole, whole_sight
+from minds import ROBOTS, edges_of, of, pair, site_cells, whole, whole_sight
 from missions import jitted_reset, mission
 from oracles.lattice import OCCUPIED, UNKNOWN
 from oracles.mind import Mind
@@ -42,15 +42,14 @@ def learned(config: Config, world, robots, move) -> tuple[np.ndarray, np.ndarray
         if int(move.mode[number]) > 1:
             continue
         here, there, heading = pair(robots.site[number]), pair(move.target[number]), int(robots.heading[number])
+        camera = int(robots.fov_deg[number]), int(robots.range_mm[number])
         slot = oracles.nbvp.slot_between(here, there)
         length = 0 if slot is None else oracles.lattice.slot_length_mm(config, slot)
         turn = oracles.camera.limited_turn(config, heading, int(move.heading[number]), length)
         for cell, now in oracles.camera.substep_poses(config, here, there, heading, turn):
-            seen = oracles.camera.footprint(config, world.free, *cell, now)
+            seen = oracles.camera.footprint(config, world.free, *cell, now, *camera)
             beliefs[number] = oracles.camera.update_belief(beliefs[number], world.free, seen)
-        middle = (heading + turn) % 360
-        for shift in range(-config.surely_seen_bins, config.surely_seen_bins + 1):
-            bin_ = ((middle + config.degrees_per_bin // 2) // config.degrees_per_bin + shift) % config.heading_bins
+        for bin_ in oracles.camera.surely_seen_bins(config, (heading + turn) % 360, camera[0]):
             sensed[number, there[0], there[1], bin_] = True
     return beliefs, sensed
 
@@ -60,7 +59,7 @@ def check_radio(config: Config, before, after, move) -> None:
     robots = after.robots
     belief, sensed = oracles.shared_greedy.shared_map(*learned(config, before.world, before.robots, move))
     edge = oracles.graph.edges(config, belief)
-    mm, cell = jax.device_get(nearest_frontiers(config, of(jax.tree.map(jnp.asarray, robots.graph.sight), 0)))
+    mm, cell = jax.device_get(nearest_frontiers(config, of(jax.tree.map(jnp.asarray, robots.graph), 0)))
     for number in range(ROBOTS):
         graph, base = of(robots.graph, number), pair(robots.base[number])
         np.testing.assert_array_equal(robots.belief[number], belief)
@@ -110,10 +109,21 @@ jitted_share = jax.jit(share, static_argnums=0)
 
 
 @partial(jax.jit, static_argnums=0)
-def refresh(config: Config, state: State, belief, plan: nbvp.Plan) -> nbvp.Plan:
-    """The first robot's gains, should it hold this belief."""
-    view = dataclasses.replace(of(views(config, state), 0), belief=belief)
+def first_view(config: Config, state: State, belief) -> LocalView:
+    """What the first robot knows, should it hold this belief."""
+    return dataclasses.replace(of(views(config, state), 0), belief=belief)
+
+
+@partial(jax.jit, static_argnums=0)
+def refresh(config: Config, view: LocalView, plan: nbvp.Plan) -> nbvp.Plan:
+    """The gains after a decision."""
     return nbvp.Plan(*nbvp.refresh(config, view, plan), plan.branch, view.site)
+
+
+def on_floor(config: Config, belief: np.ndarray) -> np.ndarray:
+    """The sites on known floor: only there can a node be."""
+    cell = site_cells(config, oracles.lattice.sites_a_side(config, belief.shape[0]))
+    return belief[cell[..., 0], cell[..., 1]] == FREE
 
 
 def rough_field(config: Config, sites: int, rng) -> World:
@@ -124,7 +134,8 @@ def rough_field(config: Config, sites: int, rng) -> World:
     y, x = oracles.lattice.site_cell(config, sites // 2, sites // 2)
     free[y - 1 : y + 2, x - 1 : x + 2] = True
     free = connected(free, (y, x))
-    return World(jnp.asarray(free), whole([sites // 2] * 2), whole(free.sum()))
+    floor = jnp.asarray(free)
+    return World(floor, whole([sites // 2] * 2), floor, whole(free.sum()))
 
 
 def with_patches(state: State, config: Config, rng) -> State:
@@ -143,7 +154,7 @@ def with_patches(state: State, config: Config, rng) -> State:
     return eqx.tree_at(lambda s: (s.robots.belief, s.robots.graph.sight), state, team)
 
 
-def scatter(robots, rng) -> Move:
+def scatter(config: Config, robots, rng) -> Move:
     """Each robot takes an edge, mostly away from its base, and looks somewhere."""
     target, heading = robots.site.copy(), rng.integers(0, 360, ROBOTS)
     for number in range(ROBOTS):
@@ -153,7 +164,17 @@ def scatter(robots, rng) -> Move:
         if ends:
             far = max(ends, key=lambda end: np.abs(end - base).sum())
             target[number] = far if rng.random() < 0.5 else ends[0]
-    return Move(whole(target), whole(heading), whole([EXPLORING] * ROBOTS), whole([0] * ROBOTS))
+    nothing = whole([0] * ROBOTS)
+    return Move(whole(target), whole(heading), whole([EXPLORING] * ROBOTS), nothing, path_of(config, robots, target))
+
+
+def path_of(config: Config, robots, target) -> jax.Array:
+    """The cells of the moves after each substep."""
+    paths = []
+    for start, end in zip(robots.site, target, strict=True):
+        poses = oracles.camera.substep_poses(config, pair(start), pair(end), 0, 0)
+        paths.append([cell for cell, _ in poses])
+    return whole(paths)
 
 
 @pytest.mark.parametrize(("config", "sites", "steps"), [(SMALL, 24, 6), (FINE, 30, 4)])
@@ -163,21 +184,22 @@ def test_what_is_updated_in_parts_is_right_everywhere(config, sites, steps):
     rng = np.random.default_rng(5)
     state = jitted_reset(config, jax.random.key(5), rough_field(config, sites, rng), Fleet.of(ROBOTS, 500.0))
     state = with_patches(state, config, rng)
-    state = jitted_share(config, state.robots.site, state)
-    alone, everywhere = np.array(state.robots.belief[0]), np.ones((sites, sites), bool)
+    state = jitted_share(config, state.robots, state)
+    alone = np.array(state.robots.belief[0])
     start = roster.planner("nbvp").start(config, sites)
-    plan = nbvp.Plan(*whole_gain(config, jnp.asarray(alone)), start.branch, start.site)
+    view = first_view(config, state, jnp.asarray(alone))
+    plan = nbvp.Plan(*whole_gain(config, view), start.branch, start.site)
     for _ in range(steps):
         before = jax.device_get(state)
-        move = scatter(before.robots, rng)
+        move = scatter(config, before.robots, rng)
 
-        plan = refresh(config, state, jnp.asarray(alone), plan)
-        check_gains(config, alone, everywhere, np.asarray(plan.gain), np.asarray(plan.heading_bin))
+        plan = refresh(config, first_view(config, state, jnp.asarray(alone)), plan)
+        check_gains(config, alone, on_floor(config, alone), np.asarray(plan.gain), np.asarray(plan.heading_bin))
         own = eqx.tree_at(lambda robots: robots.belief, before.robots, np.stack([alone] * ROBOTS))
         alone = learned(config, before.world, own, move)[0][0]
 
         beliefs, sensed = learned(config, before.world, before.robots, move)
         news = (jnp.asarray(beliefs), jnp.asarray(sensed), whole(move.target))
         moved = eqx.tree_at(lambda s: (s.robots.belief, s.robots.sensed, s.robots.site), state, news)
-        state = jitted_share(config, state.robots.site, moved)
+        state = jitted_share(config, state.robots, moved)
         check_radio(config, before, jax.device_get(state), move)

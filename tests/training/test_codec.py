@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mixed
 from cases import SMALL
 from decmarvel.core.types import Own
 from decmarvel.robot.observation import observe, ways
@@ -46,19 +47,42 @@ def there_and_back(config, state, worlds, bucket, weighs=True):
         own = compact(observation, bucket, ways(config, view) if weighs else None)
         other = told.active & (jnp.arange(ROBOTS) != observation.number)
         shares = shares_at(truth, told)
-        nodes = privileged_nodes(config, truth, own, observation.site, shares, told.sites, other)
+        here = view.graph.cell[view.site[0], view.site[1]]
+        nodes = privileged_nodes(config, truth, own, observation.site, here, shares, told.sites, other)
         known = replace(situation_of(observation), options=OPTIONS if weighs else None)
         labels = own.mask & stale[own.site[:, 0], own.site[:, 1]] if weighs else None
         return Inputs(own, known, nodes, labels, -0.5 * jnp.ones(()))
 
-    def kept(inputs, told, stale):
+    def kept(inputs, view, told, stale):
         number, labels = jnp.array(1, jnp.int32), stale if weighs else None
-        return encode(config, truth, number, inputs.nodes, inputs.situation, told, labels, inputs.log_probability)
+        known = inputs.nodes, inputs.situation, told, view.graph.cell
+        return encode(config, truth, number, *known, labels, inputs.log_probability)
 
     stale = stale_labels(config, seen)
     inputs = jax.vmap(direct)(seen, privileged, stale)
-    snapshots = jax.vmap(kept)(inputs, privileged, stale)
+    snapshots = jax.vmap(kept)(inputs, seen, privileged, stale)
     return inputs, jax.vmap(lambda snapshot: decode(config, truths, snapshot))(snapshots), snapshots
+
+
+def check_inputs(direct, back) -> None:
+    """Everything that the networks read is there again."""
+    for kind in ("nodes", "critic_nodes"):
+        one, two = getattr(direct, kind), getattr(back, kind)
+        for field in ("site", "mask", "edges", "histogram"):
+            np.testing.assert_array_equal(getattr(two, field), getattr(one, field), err_msg=field)
+        np.testing.assert_allclose(two.features, one.features, atol=2e-5)
+    for field in ("way_cm", "open_cm"):
+        one, two = (getattr(inputs.nodes.known_ways, field) for inputs in (direct, back))
+        np.testing.assert_array_equal(two, one, err_msg=field)
+    np.testing.assert_array_equal(back.stale, direct.stale)
+    np.testing.assert_array_equal(back.log_probability, direct.log_probability)
+    own = [field.name for field in fields(Own)]
+    assert {"number", "team_size", "base", "site", "heading", "budget_mm", "initial_budget_mm"} <= set(own)
+    assert {"fov_deg", "range_mm", "spacing_mm", "cell_mm"} <= set(own)
+    for field in (*own, "budget", "heading_bin", "action_mask", "sensed", "token_mask", "token_site"):
+        np.testing.assert_array_equal(getattr(back.situation, field), getattr(direct.situation, field), err_msg=field)
+    jax.tree.map(np.testing.assert_array_equal, back.situation.known_options, direct.situation.known_options)
+    np.testing.assert_allclose(back.situation.tokens, direct.situation.tokens, atol=1e-6)
 
 
 def test_a_snapshot_gives_the_inputs_again():
@@ -68,33 +92,33 @@ def test_a_snapshot_gives_the_inputs_again():
         worlds = jax.tree.map(lambda *leaves: jnp.stack(leaves), hall(30, 9, (0, 1)).world, MISSIONS[name][0].world)
         for before, *_ in mission(name)[::2]:
             state = jax.tree.map(jnp.asarray, before)
-            direct, back, _ = jax.tree.map(np.asarray, there_and_back(SMALL, state, worlds, 144))
-            for kind in ("nodes", "critic_nodes"):
-                one, two = getattr(direct, kind), getattr(back, kind)
-                for field in ("site", "mask", "edges", "histogram"):
-                    np.testing.assert_array_equal(getattr(two, field), getattr(one, field), err_msg=field)
-                np.testing.assert_allclose(two.features, one.features, atol=2e-5)
-            for field in ("way_cm", "open_cm"):
-                one, two = (getattr(inputs.nodes.known_ways, field) for inputs in (direct, back))
-                np.testing.assert_array_equal(two, one, err_msg=field)
+            direct, back, kept = jax.tree.map(np.asarray, there_and_back(SMALL, state, worlds, 144))
+            check_inputs(direct, back)
+            assert kept.node_cell is None
             goals += (direct.nodes.mask & (direct.nodes.known_ways.open_cm < 65535)).sum()
-            np.testing.assert_array_equal(back.stale, direct.stale)
             stale += direct.stale.sum()
-            np.testing.assert_array_equal(back.log_probability, direct.log_probability)
-            own = [field.name for field in fields(Own)]
-            assert {"number", "team_size", "base", "site", "heading", "budget_mm", "initial_budget_mm"} <= set(own)
-            for field in (*own, "budget", "heading_bin", "action_mask", "sensed", "token_mask", "token_site"):
-                np.testing.assert_array_equal(
-                    getattr(back.situation, field), getattr(direct.situation, field), err_msg=field
-                )
-            jax.tree.map(np.testing.assert_array_equal, back.situation.known_options, direct.situation.known_options)
-            np.testing.assert_allclose(back.situation.tokens, direct.situation.tokens, atol=1e-6)
             tokens += direct.situation.token_mask.sum()
             sensed += direct.situation.sensed.sum()
     assert tokens > 20
     assert sensed > 20
     assert goals > 20
     assert stale > 20
+
+
+def test_a_snapshot_gives_the_inputs_of_a_mixed_team_on_roads():
+    """Viewpoints lie anywhere in their tiles, cameras are not alike."""
+    tokens = goals = aside = 0
+    for state in mixed.flown().states[2:14:2]:
+        worlds = jax.tree.map(lambda leaf: jnp.stack([jnp.zeros_like(leaf), leaf]), state.world)
+        direct, back, kept = jax.tree.map(np.asarray, there_and_back(mixed.CONFIG, state, worlds, 192))
+        check_inputs(direct, back)
+        np.testing.assert_array_equal(back.situation.range_mm, mixed.BODIES["range_mm"])
+        held = direct.nodes.mask
+        aside += (kept.node_cell[held] != mixed.CONFIG.stride // 2).any(axis=-1).sum()
+        np.testing.assert_array_equal(direct.critic_nodes.mask.sum(axis=1), direct.critic_nodes.mask[0].sum())
+        tokens += direct.situation.token_mask.sum()
+        goals += (held & (direct.nodes.known_ways.open_cm < 65535)).sum()
+    assert min(tokens, goals, aside) > 20
 
 
 def test_robots_that_weigh_no_options_have_none_to_remember():

@@ -227,8 +227,8 @@ def snapshots(
             stale: Bool[Array, "I J"] | None,
             log_probability: Float32[Array, ""],
         ) -> Snapshot:
-            privileged = privileged_view(config, state, number)
-            return encode(config, truth, index, nodes, situation, privileged, stale, log_probability)
+            privileged, cell = privileged_view(config, state, number), state.robots.graph.cell[number]
+            return encode(config, truth, index, nodes, situation, privileged, cell, stale, log_probability)
 
         return jax.vmap(of_robot)(numbers, *known)
 

@@ -91,7 +91,7 @@ def example(config: Config, settings: TrainSettings, maps: Maps) -> Snapshot:
         nodes, situation = actor.read(config, view, settings.collect.bucket)
         number = jnp.array(0, jnp.int32)
         privileged = privileged_view(config, state, number)
-        return encode(config, truth, number, nodes, situation, privileged, stale, jnp.zeros(()))
+        return encode(config, truth, number, nodes, situation, privileged, view.graph.cell, stale, jnp.zeros(()))
 
     shapes = jax.eval_shape(first, maps)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

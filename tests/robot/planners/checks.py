@@ -98,9 +98,7 @@ def check_gains(config: Config, belief, node, gain, heading_bin, camera=(None, N
 
 def check_nbvp(mind: Mind, old: nbvp.Plan, new: nbvp.Plan, proposal: Proposal, key) -> bool:
     """Whether the plan is the oracle's; if not, its branch must be worth the same."""
-    cells, view = check_gains(
-        mind.config, mind.belief, mind.home < FAR_MM, new.gain, new.heading_bin, mind.camera
-    )
+    cells, view = check_gains(mind.config, mind.belief, mind.home < FAR_MM, new.gain, new.heading_bin, mind.camera)
     promise = oracles.nbvp.promises(mind, cells, view)
     rest = [pair(site) for site in old.branch if site[0] >= 0]
     if not mind.affordable.any() or not mind.feasible.any():

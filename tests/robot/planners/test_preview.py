@@ -1,18 +1,22 @@
 """What a move would show, against a second version of docs/planners.md, and by hand."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mixed
 import oracles.camera
 import oracles.lattice
 from cases import DEFAULT, FINE, SMALL
 from decmarvel.core.config import Config
 from decmarvel.core.types import LocalView
 from decmarvel.robot.planners.preview import shown
-from minds import draw_mind, draw_view, edges_of, whole
+from decmarvel.simulation.environment import views
+from minds import draw_mind, draw_view, edges_of, of, pair, whole
 from oracles.lattice import FREE, OCCUPIED, OWN_SLOT, SLOTS, UNKNOWN
 from oracles.mind import cells_in_sight
 
@@ -23,6 +27,7 @@ MIDDLE, AT = (5, 5), 37
 """A site in the middle of SMALL; its cell is (AT, AT)."""
 
 ask = jax.jit(shown, static_argnums=0)
+see = jax.jit(views, static_argnums=0)
 
 
 def guess(belief: np.ndarray, depth: int = DEPTH) -> np.ndarray:
@@ -39,16 +44,20 @@ def guess(belief: np.ndarray, depth: int = DEPTH) -> np.ndarray:
 def count(config: Config, view: LocalView, slot: int, clear: np.ndarray, limited: bool = True) -> list[int]:
     """What the move through a slot would show, for each of its headings, with the limit of the yaw rate or without."""
     site, heading = (int(view.site[0]), int(view.site[1])), int(view.heading)
-    new, length = clear & (np.asarray(view.belief) == UNKNOWN), oracles.lattice.slot_length_mm(config, slot)
-    fov_deg, range_mm = int(view.fov_deg), int(view.range_mm)
-    counts = []
+    there = oracles.lattice.neighbour(site, slot)
+    if config.roads:  # viewpoints and lengths of ways are the robot's own
+        start, end = (pair(view.graph.cell[place]) for place in (site, there))
+        length = 0 if slot == HOLD else int(view.graph.length_mm[slot, *site])
+    else:
+        start, end = (oracles.lattice.site_cell(config, *place) for place in (site, there))
+        length = oracles.lattice.slot_length_mm(config, slot)
+    new, fov_deg, range_mm = clear & (np.asarray(view.belief) == UNKNOWN), int(view.fov_deg), int(view.range_mm)
+    speeds, counts = (int(view.yaw_rate_deg_s), int(view.speed_mm_s)), []
     for towards in np.asarray(view.candidates.heading_bin)[slot].tolist():
         wanted = towards * config.degrees_per_bin
-        turn = oracles.camera.limited_turn(config, heading, wanted, length if limited else 10**6)
+        turn = oracles.camera.limited_turn(config, heading, wanted, length if limited else 10**6, *speeds)
         seen = set()
-        for (y, x), now in oracles.camera.substep_poses(
-            config, site, oracles.lattice.neighbour(site, slot), heading, turn
-        ):
+        for (y, x), now in oracles.camera.poses_between(config, start, end, heading, turn):
             for cell in cells_in_sight(clear, (y, x), config.sensor_radius_cells):
                 dy, dx = cell[0] - y, cell[1] - x
                 near = oracles.lattice.length_mm(config, dy, dx) <= range_mm
@@ -106,6 +115,27 @@ def test_what_a_move_shows_equals_oracle(config, seeds):
         assert min(edges, holds, rims, limits, depths) > 10
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("range_m", [5.0, 3.0])
+def test_what_a_move_shows_on_roads_equals_oracle(range_m):
+    """Between viewpoints that lie aside, by robots that are not alike; a guess is a fifth of the longest range deep."""
+    config = dataclasses.replace(mixed.CONFIG, sensor_range_m=range_m)
+    depth, counts, depths, turns = round(range_m / 5 / config.cell_m), [], 0, 0
+    for moment, state in enumerate(mixed.flown().states[1:13:3]):
+        for number in range(3):
+            view = of(see(mixed.CONFIG, state), number)
+            site, belief = pair(view.site), np.asarray(view.belief)
+            slots = np.resize([HOLD, *np.flatnonzero(edges_of(view.graph)[:, *site])[moment::2]], 6)
+            expected = [count(config, view, int(slot), guess(belief, depth)) for slot in slots]
+            np.testing.assert_array_equal(ask(config, view, whole(slots)), expected)
+            counts += expected
+            for slot in map(int, slots[:2]):
+                depths += expected[slots.tolist().index(slot)] != count(config, view, slot, guess(belief, depth - 1))
+                turns += expected[slots.tolist().index(slot)] != count(config, view, slot, guess(belief, depth), False)
+    assert np.mean(np.array(counts) > 0) > 0.4
+    assert min(depths, turns) > 5
+
+
 # By hand
 
 
@@ -156,15 +186,17 @@ def test_a_corridor_is_shown_five_cells_deep():
     assert say(deep, AHEAD, 0, 60, 180) == [10, 10, 9]  # as far as the camera reaches, one less if it ends turned away
 
 
-def test_only_belief_place_and_headings_matter():
-    """Neither graph, guard, budget, history nor teammates; and a cell that is not clear is as good as a wall."""
+def test_only_belief_place_way_and_headings_matter():
+    """Neither the rest of the graph, guard, budget, history nor teammates; a cell that is not clear is like a wall."""
     shown_at_all = 0
     for seed in range(40):
         (view, slots), (other, _) = draw_looking(SMALL, seed), draw_looking(SMALL, seed + 40)
         belief = np.asarray(view.belief)
         walled = jnp.asarray(np.where(guess(belief), belief, OCCUPIED).astype(np.uint8))
         stranger = looking(other, view.site, int(view.heading), np.asarray(view.candidates.heading_bin))
-        stranger = eqx.tree_at(lambda v: v.belief, stranger, walled)
+        here = np.s_[:, int(view.site[0]), int(view.site[1])]  # how far a robot turns depends on the length of the way
+        length_mm = stranger.graph.length_mm.at[here].set(view.graph.length_mm[here])
+        stranger = eqx.tree_at(lambda v: (v.belief, v.graph.length_mm), stranger, (walled, length_mm))
         counts = ask(SMALL, view, whole(slots))
         np.testing.assert_array_equal(counts, ask(SMALL, stranger, whole(slots)))
         shown_at_all += int((counts > 0).sum())

@@ -134,8 +134,8 @@ true_of = jax.jit(true_nodes, static_argnums=(0, 2))
 @partial(jax.jit, static_argnums=0)
 def privileged_of(config, truth, observation, seen):
     other = seen.active & (jnp.arange(ROBOTS) != observation.number)
-    own = compact(observation, ALL)
-    return privileged_nodes(config, truth, own, observation.site, shares_at(truth, seen), seen.sites, other)
+    own, here = compact(observation, ALL), config.lattice.cell(observation.site)
+    return privileged_nodes(config, truth, own, observation.site, here, shares_at(truth, seen), seen.sites, other)
 
 
 def close(found, expected, tolerance=1e-4):
