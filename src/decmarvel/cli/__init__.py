@@ -65,10 +65,11 @@ def main(arguments: list[str] | None = None) -> int:
         from decmarvel.robot.policy.weights import WeightsError
         from decmarvel.show.film import FilmError
         from decmarvel.simulation.roster import PlannerError
+        from decmarvel.simulation.team_file import TeamError
         from decmarvel.worlds import MapError
 
         ours = (MapError, RecordingError, RowsError, ClusterError, FilmError, TrainingError, WeightsError, PlannerError)
-        if not isinstance(problem, (OSError, *ours)):
+        if not isinstance(problem, (OSError, TeamError, *ours)):
             raise
         return _complain(str(problem))
     except (KeyboardInterrupt, typer.Abort):

@@ -15,9 +15,9 @@ from decmarvel.cli.options import (
     Weights,
     check_name,
     check_range,
-    check_spacing,
     complain,
     make_folder,
+    parse_spacing,
 )
 from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS
 from decmarvel.simulation.roster import PLANNERS, planner
@@ -48,7 +48,7 @@ def benchmark(
     broken: Annotated[str, typer.Option(metavar="K,K", help="How many robots break down on the way.")] = "0",
     noise: Annotated[str, typer.Option(metavar="NAME,NAME", help="Perception: off, mild or harsh.")] = "off",
     weights: Weights = None,
-    spacing: Spacing = 4.0,
+    spacing: Spacing = "4",
     cluster: Annotated[
         str | None,
         typer.Option(metavar="auto|ADDRESS", help="Fly on a Ray cluster; auto joins one or starts one here."),
@@ -73,7 +73,7 @@ def benchmark(
     grid.check()
     if batch is not None:
         check_range("--batch", batch, 1, 100_000)
-    spacing_m = check_spacing(spacing)
+    spacing_m = parse_spacing(spacing) or 4.0
 
     from rich.console import Console
     from rich.markup import escape

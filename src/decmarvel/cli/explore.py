@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +14,29 @@ import typer
 
 from decmarvel.cli.options import (
     FAMILY_NAMES,
+    Fov,
+    Radius,
+    Range,
     Resolution,
+    Sensor,
     Spacing,
+    Speed,
     Start,
+    TeamFile,
     Weights,
+    YawRate,
     builder,
     check_name,
     check_range,
-    check_spacing,
+    check_robots,
     complain,
     make_folder,
+    make_team,
+    parse_spacing,
+    robot_options,
     sight_warning,
 )
-from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS, MAX_SEED
+from decmarvel.core.limits import MAX_SEED
 from decmarvel.simulation import roster
 
 if TYPE_CHECKING:
@@ -36,7 +46,8 @@ if TYPE_CHECKING:
     from decmarvel.recording.recorder import Recorder
     from decmarvel.show.live import Live
     from decmarvel.simulation.flight import Flight, Mission
-    from decmarvel.worlds import Building
+    from decmarvel.simulation.team import Team
+    from decmarvel.worlds.fit import Fit
 
 
 def explore(
@@ -50,8 +61,10 @@ def explore(
         str | None,
         typer.Option(metavar="NAME", help=f"Of generated maps: {FAMILY_NAMES}. (default: indoor)"),
     ] = None,
-    robots: Annotated[int, typer.Option(metavar="N", help="How many, 1 to 16.")] = 4,
-    budget: Annotated[float, typer.Option(metavar="M", help="Travel budget of each robot, in metres.")] = 720.0,
+    robots: Annotated[int | None, typer.Option(metavar="N", help="How many, 1 to 16. (default: 4)")] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="M", help="Travel budget of each robot, in metres. (default: 720)")
+    ] = None,
     planner: Annotated[
         str, typer.Option(metavar="NAME", help="How the robots decide: a planner of the list above.")
     ] = roster.BEST_PLANNER,
@@ -60,9 +73,16 @@ def explore(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the results. (default: runs/<map and options>)")
     ] = None,
-    spacing: Spacing = 4.0,
     start: Start = None,
     resolution: Resolution = None,
+    spacing: Spacing = "auto",
+    sensor: Sensor = None,
+    fov: Fov = None,
+    range_: Range = None,
+    speed: Speed = None,
+    yaw_rate: YawRate = None,
+    radius: Radius = None,
+    team: TeamFile = None,
     broken: Annotated[int, typer.Option(metavar="K", help="Robots that break down on the way.")] = 0,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show the mission in a browser while it flies, and write replay.html.")
@@ -79,37 +99,41 @@ def explore(
     """
     with _until_interrupted() as interruption:
         _check_map_options(map, map_seed, family, start, resolution)
-        _check_team_options(robots, budget, seed, broken)
+        check_robots(robots)
+        given = robot_options(sensor, fov, range_, speed, yaw_rate, radius, budget)
+        check_range("--seed", seed, 0, MAX_SEED)
         if watch and quiet:
             raise complain("--watch", "prints an address, and --quiet nothing; give one")
         check_name("--planner", planner, roster.PLANNERS)
-        spacing_m = check_spacing(spacing)
+        spacing_m = parse_spacing(spacing)
 
         from rich.console import Console
 
         from decmarvel.cli.browser import invite, see_out
-        from decmarvel.core.config import Config
         from decmarvel.core.jax_setup import enable_compilation_cache
         from decmarvel.show.live import Live
         from decmarvel.simulation.flight import Mission
+        from decmarvel.worlds.fit import fit
 
         began = time.monotonic()
         pilot = roster.planner(planner, weights)
         build = builder(map, family or "indoor", "heldout", map_seed or 0, resolution, start)
-        config = Config(spacing_m=spacing_m)
-        building = build(config.cell_m)
+        crew = make_team(build, team, robots, given)
+        check_range("--broken", broken, 0, len(crew.members))
         enable_compilation_cache()
-        mission = Mission(building, pilot, robots, budget, seed=seed, config=config, broken=broken)
-        folder = out or Path("runs") / _run_name(building.name, planner, robots, budget, seed, spacing_m, broken)
+        found = fit(build, crew.config(), spacing_m, crew.shortest_range_m)
+        fleet = crew.fleet(broken, [seed])
+        mission = Mission(found.building, pilot, seed=seed, config=found.config, fleet=fleet, world=found.world)
+        folder = out or Path("runs") / _run_name(found, planner, crew, seed, spacing_m, team, broken)
         make_folder("--out", folder)
         console = Console(quiet=quiet, highlight=False, soft_wrap=True)
-        share = _announce(console, mission, robots, budget, build)
+        _announce(console, mission, crew, found)
         live = Live() if watch else None
         if live:
             invite(console, live)
         flight, recorder = fly_and_show(mission, console, quiet, interruption, live)
         recording = recorder.recording(complete=flight.landed or not interruption.signal)
-        _write(console, folder, recording, flight, share, live, began)
+        _write(console, folder, recording, flight, found.seen, live, began)
         if quiet:
             print(folder)
     if live:
@@ -132,32 +156,22 @@ def _check_map_options(
         check_name("--family", family, FAMILIES)
 
 
-def _check_team_options(robots: int, budget_m: float, seed: int, broken: int) -> None:
-    check_range("--robots", robots, 1, MAX_ROBOTS)
-    check_range("--budget", budget_m, *BUDGET_LIMITS_M, " m")
-    check_range("--seed", seed, 0, MAX_SEED)
-    check_range("--broken", broken, 0, robots)
-
-
-def _announce(
-    console: "Console", mission: "Mission", robots: int, budget_m: float, build: "Callable[[float], Building]"
-) -> float:
-    """Say what is going to be flown, and return how much of the floor can be seen at all."""
+def _announce(console: "Console", mission: "Mission", team: "Team", found: "Fit") -> None:
+    """Say what is going to be flown, and how much of the floor can be seen at all."""
     from rich.console import Console
     from rich.markup import escape
 
-    from decmarvel.worlds.reach import visible_share
-
     building, config = mission.building, mission.config
     area = f"{building.free.sum() * building.cell_m**2:,.0f} m² of floor"
-    team = f"{robots} robot{'s' * (robots > 1)}, {budget_m:g} m each, planner {roster.label(mission.planner_name)}"
-    console.print(f"[bold]{escape(building.name)}[/]: {area}; {team}")
+    planner = f"planner {roster.label(mission.planner_name)}"
+    console.print(f"[bold]{escape(building.name)}[/]: {area}; {team.described}; {planner}")
     console.print("Compiling; about 20 s the first time for maps and teams of this size, then a few.", style="dim")
-    share = visible_share(config, mission.world)
-    console.print(f"{share:.1%} of the floor can be seen from the sites that robots can reach.")
-    if warning := sight_warning(build, config.spacing_m, share):
+    places = "viewpoints" if config.roads else "sites"
+    console.print(
+        f"{found.seen:.1%} of the floor can be seen from {places} {config.spacing_m:g} m apart that robots can reach."
+    )
+    if warning := sight_warning(found):
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[yellow]Warning:[/] {warning}.")
-    return share
 
 
 def fly_and_show(
@@ -229,6 +243,11 @@ def _until_interrupted() -> Iterator[Interruption]:
             signal.signal(number, handler)
 
 
-def _run_name(map_id: str, planner: str, robots: int, budget_m: float, seed: int, spacing_m: float, broken: int) -> str:
-    extras = [f"spacing{spacing_m:g}"] * (spacing_m != 4) + [f"broken{broken}"] * (broken > 0)
-    return "_".join([map_id, planner, f"{robots}x{budget_m:g}m", f"seed{seed}", *extras])
+def _run_name(
+    found: "Fit", planner: str, team: "Team", seed: int, spacing_m: float | None, file: Path | None, broken: int
+) -> str:
+    """A name that tells missions apart which differ in more than their cameras."""
+    count, budget_m = len(team.members), max(member.budget_m for member in team.members)
+    extras = [f"spacing{spacing_m:g}"] * (spacing_m is not None) + [f"broken{broken}"] * (broken > 0)
+    extras += [file.stem] if file else []
+    return "_".join([found.building.name, planner, f"{count}x{budget_m:g}m", f"seed{seed}", *extras])

@@ -9,18 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from decmarvel.core.errors import unknown_name
+from decmarvel.core.limits import MAX_ROBOTS, MEMBER_LIMITS
 from decmarvel.simulation.roster import PLANNERS
+from decmarvel.simulation.sensors import SENSORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from decmarvel.simulation.team import Team
     from decmarvel.worlds import Building
+    from decmarvel.worlds.fit import Fit
 
 FAMILY_NAMES = "indoor, office, hall, floorplan, warehouse or mixed"
 """For texts. Importing them from `worlds` would make `--help` slow; a test compares."""
-SPACINGS_M = (4.0, 2.0, 1.0)
+SPACING_LIMITS_M = (0.1, 12.0)
+USUAL_BUDGET_M = 720.0
+_CAMERA = "Camera and body"
 Spacing = Annotated[
-    float, typer.Option(metavar="4|2|1", help="Metres between lattice sites: 4 for halls, 2 or 1 for ordinary doors.")
+    str,
+    typer.Option(
+        metavar="auto|M",
+        help="Metres between viewpoints; auto is the widest from which 99% of the floor is seen.",
+    ),
 ]
 Start = Annotated[
     str | None,
@@ -33,6 +43,39 @@ Resolution = Annotated[
 ]
 Weights = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Weights (.safetensors) for the planner options or dec-marvel.")
+]
+Sensor = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help=f"A camera or lidar by name: {', '.join(SENSORS)}.", rich_help_panel=_CAMERA),
+]
+Fov = Annotated[
+    int | None,
+    typer.Option(
+        metavar="DEG", help="Horizontal field of view, 30 to 360 degrees. (default: 120)", rich_help_panel=_CAMERA
+    ),
+]
+Range = Annotated[
+    float | None,
+    typer.Option("--range", metavar="M", help="How far it sees. (default: 10)", rich_help_panel=_CAMERA),
+]
+Speed = Annotated[
+    float | None, typer.Option(metavar="M/S", help="Speed of the robots. (default: 1)", rich_help_panel=_CAMERA)
+]
+YawRate = Annotated[
+    int | None, typer.Option(metavar="DEG/S", help="How fast they turn. (default: 35)", rich_help_panel=_CAMERA)
+]
+Radius = Annotated[
+    float | None,
+    typer.Option(
+        metavar="M",
+        help="Radius of a robot with its safety distance; walls are grown by it. "
+        "(default: 0.25; 0 in the paper's buildings of blocks)",
+        rich_help_panel=_CAMERA,
+    ),
+]
+TeamFile = Annotated[
+    Path | None,
+    typer.Option("--team", metavar="FILE", help="Robots that are not alike: docs/teams.md.", rich_help_panel=_CAMERA),
 ]
 
 
@@ -52,9 +95,15 @@ def check_range(option: str, value: int | float, low: int | float, high: int | f
         raise complain(option, f"{value:.10g}{unit} is out of range; choose {low:.10g} to {high:.10g}{unit}")
 
 
-def check_spacing(spacing_m: float) -> float:
-    if spacing_m not in SPACINGS_M:
-        raise complain("--spacing", f"{spacing_m:g} m is not offered; choose 4, 2 or 1")
+def parse_spacing(text: str) -> float | None:
+    """Metres, or None for auto."""
+    if text == "auto":
+        return None
+    try:
+        spacing_m = float(text)
+    except ValueError:
+        raise complain("--spacing", f"'{text}' is no spacing; write auto, or metres such as 2") from None
+    check_range("--spacing", spacing_m, *SPACING_LIMITS_M, " m")
     return spacing_m
 
 
@@ -97,14 +146,71 @@ def builder(
     return lambda cell_m: load(path, cell_m=cell_m, resolution_m=resolution_m, start_m=start_m)
 
 
-def sight_warning(build: "Callable[[float], Building]", spacing_m: float, share: float) -> str | None:
-    """What to say when robots cannot see all of a building, and what to do about it."""
-    from decmarvel.worlds.reach import ENOUGH, advise_spacing
+def robot_options(
+    sensor: str | None,
+    fov: int | None,
+    range_m: float | None,
+    speed: float | None,
+    yaw_rate: int | None,
+    radius: float | None,
+    budget: float | None = None,
+) -> dict[str, int | float]:
+    """The fields of `Member` that were given on the command line, checked."""
+    found: dict[str, int | float] = {}
+    if sensor is not None:
+        named = SENSORS[check_name("--sensor", sensor, SENSORS)]
+        found |= {"fov_deg": named.fov_deg, "range_m": named.range_m}
+    given = {
+        "fov_deg": ("--fov", fov),
+        "range_m": ("--range", range_m),
+        "speed_m_s": ("--speed", speed),
+        "yaw_rate_deg_s": ("--yaw-rate", yaw_rate),
+        "radius_m": ("--radius", radius),
+        "budget_m": ("--budget", budget),
+    }
+    for name, (option, value) in given.items():
+        if value is not None:
+            _, low, high = MEMBER_LIMITS[name]
+            check_range(option, value, low, high, {"--budget": " m"}.get(option, ""))
+            found[name] = value
+    return found
 
-    if share >= ENOUGH:
+
+def make_team(
+    build: "Callable[[float], Building]",
+    file: Path | None,
+    robots: int | None,
+    given: dict[str, int | float],
+) -> "Team":
+    """The team of a file, or of robots that are alike."""
+    from decmarvel.simulation.team import Member, Team
+    from decmarvel.simulation.team_file import read_team
+    from decmarvel.worlds.fit import body_radius_m
+
+    if file is not None:
+        if robots is not None or given:
+            raise complain(
+                "--team", "the file says how many robots there are and what they are like; give one or the other"
+            )
+        return read_team(file)
+    radius_m = body_radius_m(build, given.get("radius_m"))
+    return Team.alike(robots or 4, Member(**(given | {"radius_m": radius_m})))  # type: ignore[arg-type]
+
+
+def sight_warning(found: "Fit") -> str | None:
+    """What to say when robots cannot see all of a building, and what to do about it."""
+    from decmarvel.worlds.reach import ENOUGH
+
+    if found.seen >= ENOUGH:
         return None
-    better_m = advise_spacing(build)
-    seen = f"only {share:.1%} of the floor can be seen from the sites that robots reach at a spacing of {spacing_m:g} m"
-    if better_m is None:
-        return f"{seen}; no spacing of 4, 2 or 1 m reaches 99%: check for doors that are narrower than a metre"
-    return f"{seen}; --spacing {better_m:g} would do"
+    config = found.config
+    seen = f"only {found.seen:.1%} of the floor can be seen from where robots can stand"
+    if found.reached < ENOUGH:
+        narrow = f"a robot of {config.radius_m:g} m radius reaches {found.reached:.1%} of it"
+        return f"{seen}: {narrow}; a smaller --radius would see more, and 'decmarvel map check' draws the rest"
+    return f"{seen}, {config.spacing_m:g} m apart; try --spacing auto"
+
+
+def check_robots(robots: int | None) -> None:
+    if robots is not None:
+        check_range("--robots", robots, 1, MAX_ROBOTS)

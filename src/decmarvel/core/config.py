@@ -189,5 +189,9 @@ class Config:
         return Lattice(self.spacing_mm, self.stride, self.margin_cells)
 
     def max_decisions(self, budget_m: float) -> int:
-        """Upper limit on decisions. The budget ends first: each decision moves one spacing or more, or waits."""
+        """Upper limit on decisions. The budget ends first: each decision moves one spacing or more, waits, or on roads
+        turns; and there moves may be shorter.
+        """
+        if self.roads:
+            return max(1024, math.ceil(8 * budget_m / self.spacing_m))
         return max(512, math.ceil(2 * budget_m / self.spacing_m))

@@ -41,6 +41,7 @@ from decmarvel.simulation.roster import label
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import place, placement
 from decmarvel.worlds.reach import reachable_sites, visible_cells
+from decmarvel.worlds.survey import Survey
 from decmarvel.worlds.world import World
 
 _BASE: dict[str, Any] = {
@@ -181,6 +182,37 @@ def draw_map(config: Config, building: Building, path: str | Path, graph: bool =
     places = "viewpoints about" if config.roads else "sites"
     nodes = f"{int(reachable.sum()):,} {places} {config.spacing_m:g} m apart see {_percent(1 - share)} of it"
     title(axes, building.name, f"{area}; {nodes}")
+    legend(axes, handles)
+    save(figure, path)
+
+
+def draw_survey(found: Survey, path: str | Path, radius_m: float) -> None:
+    """Draw what a map file holds: floor that a robot reaches, floor that it does not, islands, unknown, walls."""
+    building = found.building
+    parts = {
+        "floor that robots reach": (found.reached, FLOOR),
+        f"too narrow for {radius_m:g} m radius": (found.narrow, MISSED),
+        "cut off from the start": (found.islands, ROBOTS[1]),
+        "unknown in the file": (found.unknown, GROUND),
+    }
+    known = building.free | found.islands
+    near = ndimage.binary_dilation(known, np.ones((3, 3)), iterations=max(1, round(0.4 / building.cell_m)))
+    sheet = Sheet(building.cell_m, building.origin_m, (0, 0), near)
+    kind = np.where(near & ~found.unknown, 1, 0)
+    colours = [GROUND, WALL]
+    handles: list[Any] = []
+    for number, (name, (mask, colour)) in enumerate(parts.items(), start=2):
+        kind[mask] = number
+        colours.append(colour)
+        if mask.any():
+            handles.append(Patch(facecolor=colour, edgecolor=FAINT, label=f"{name}, {found.area_m2(mask):,.0f} m²"))
+    figure, axes = sheet.figure()
+    sheet.paint_kinds(axes, kind, colours)
+    start = _metres(sheet, np.array(building.start))
+    axes.plot(*start, marker="*", markersize=14, color=HIGHLIGHT, markeredgecolor="white", ls="none", zorder=6)
+    handles.append(Line2D([], [], marker="*", markersize=14, color=HIGHLIGHT, ls="none", label="start"))
+    sheet.scale_bar(axes)
+    title(axes, building.name, f"{found.area_m2(building.free):,.0f} m² of floor hang together with the start")
     legend(axes, handles)
     save(figure, path)
 

@@ -67,13 +67,25 @@ class Sheet:
         """Colour the cells: floor, walls, missed floor (hatched), and ground elsewhere."""
         kind = np.zeros(self.shown.shape, np.uint8)
         kind[floor], kind[wall], kind[missed] = 1, 2, 3
-        colours = ListedColormap([GROUND, FLOOR, WALL, MISSED])
+        self.paint_kinds(axes, kind, [GROUND, FLOOR, WALL, MISSED])
         place: dict[str, Any] = {"origin": "lower", "extent": self.extent_m}
-        axes.imshow(kind[self.window], cmap=colours, vmin=-0.5, vmax=3.5, interpolation="nearest", zorder=0, **place)
         if missed[self.window].any():
             inside = missed[self.window].astype(float)
             hatched = axes.contourf(inside, levels=[0.5, 1.5], colors="none", hatches=[HATCH], zorder=0.5, **place)
             hatched.set(edgecolor=FAINT, linewidth=0)
+
+    def paint_kinds(self, axes: Axes, kind: Int[np.ndarray, "Y X"], colours: list[str]) -> None:
+        """Give each cell the colour of its kind."""
+        axes.imshow(
+            kind[self.window],
+            cmap=ListedColormap(colours),
+            vmin=-0.5,
+            vmax=len(colours) - 0.5,
+            interpolation="nearest",
+            zorder=0,
+            origin="lower",
+            extent=self.extent_m,
+        )
 
     def scale_bar(self, axes: Axes) -> None:
         """Draw a bar of a round length, at most a fifth of the width, beside the map and below the legend."""

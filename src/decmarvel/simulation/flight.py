@@ -1,6 +1,7 @@
 """One mission at a time: its settings (`Mission`), and its flight decision by decision (`Flight`)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeAlias
 
 import equinox as eqx
@@ -15,8 +16,11 @@ from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation import roster
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import InFlight, Moment, Outcome, decide, moment, outcome, run_mission, take_off
+from decmarvel.simulation.team import Team
 from decmarvel.simulation.types import Move, State
 from decmarvel.worlds.building import Building
+from decmarvel.worlds.fit import fit
+from decmarvel.worlds.mapfile import load
 from decmarvel.worlds.place import place
 from decmarvel.worlds.world import World
 
@@ -57,6 +61,27 @@ class Mission:
         self.world = world or place(building, self.config)
         self.max_decisions = self.config.max_decisions(int(self.fleet.budget_mm.max()) / 1000)
         """Upper limit on decisions; the budgets end before it."""
+
+    @classmethod
+    def on(
+        cls,
+        place: str | Path | Callable[[float], Building],
+        team: Team,
+        planner: str | Planner = roster.BEST_PLANNER,
+        *,
+        seed: int = 0,
+        broken: int = 0,
+        spacing_m: float | None = None,
+    ) -> "Mission":
+        """A mission of a team in any building: viewpoints as far apart, and cells as coarse, as it allows (`fit`).
+
+        `place` is a map file, or a function that makes the building with cells of a given size. `spacing_m` takes the
+        place of the fitting distance between viewpoints.
+        """
+        build = place if callable(place) else lambda cell_m: load(place, cell_m=cell_m)
+        found = fit(build, team.config(), spacing_m, team.shortest_range_m)
+        fleet = team.fleet(broken, [seed])
+        return cls(found.building, planner, seed=seed, config=found.config, fleet=fleet, world=found.world)
 
     @property
     def key(self) -> Key:

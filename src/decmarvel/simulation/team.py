@@ -1,5 +1,6 @@
 """A team as data: the camera, the body and the budget of each robot, and the settings that follow from them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -39,14 +40,39 @@ class Team:
     def alike(count: int, member: Member | None = None) -> "Team":
         return Team((member or Member(),) * count)
 
-    def config(self, base: Config = PAPER, *, roads: bool = True) -> Config:
-        """The model's settings for this team. Lengths that the model fixes grow with the farthest-seeing camera."""
+    @property
+    def described(self) -> str:
+        """The team in words: how many of each kind, and what they can do."""
+        kinds = [
+            f"{count} robot{'s' * (count > 1)} with {m.fov_deg} degrees and {m.range_m:g} m of sight, "
+            f"{m.radius_m:g} m radius, {m.budget_m:g} m each"
+            for m, count in Counter(self.members).items()
+        ]
+        return "; ".join(kinds)
+
+    @property
+    def radius_m(self) -> float:
+        """Radius of the largest body."""
+        return max(member.radius_m for member in self.members)
+
+    @property
+    def shortest_range_m(self) -> float:
+        return min(member.range_m for member in self.members)
+
+    def config(self, base: Config = PAPER, *, roads: bool | None = None) -> Config:
+        """The model's settings for this team. Lengths that the model fixes grow with the farthest-seeing camera.
+
+        Robots travel on roads if they have bodies, unless `roads` says otherwise.
+        """
         range_m = max(member.range_m for member in self.members)
         first = self.members[0]
+        roads = self.radius_m > 0 if roads is None else roads
         return replace(
             base,
             roads=roads,
-            radius_m=max(member.radius_m for member in self.members) if roads else 0.0,
+            radius_m=self.radius_m if roads else 0.0,
+            spacing_m=base.spacing_m * range_m / base.sensor_range_m,
+            coarsest_cell_m=base.coarsest_cell_m * range_m / base.sensor_range_m,
             sensor_range_m=range_m,
             fov_deg=first.fov_deg,
             utility_range_m=UTILITY_SHARE * range_m,

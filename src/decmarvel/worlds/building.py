@@ -22,3 +22,5 @@ class Building:
     """The map id in all results."""
     origin_m: tuple[float, float] = (0.0, 0.0)
     """(x, y) of the lower left corner in the map frame."""
+    blocks: bool = False
+    """Whether it is made of blocks for robots without a body, as in the paper: straight lines between sites suit it."""

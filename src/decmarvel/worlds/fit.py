@@ -13,7 +13,7 @@ from scipy import ndimage
 from decmarvel.core.config import Config
 from decmarvel.worlds.building import Building, MapError
 from decmarvel.worlds.place import place
-from decmarvel.worlds.reach import ENOUGH, visible_cells
+from decmarvel.worlds.reach import ENOUGH, visible_cells, visible_share
 from decmarvel.worlds.world import World
 
 SPACINGS = (0.4, 0.3, 0.2, 0.14, 0.1)
@@ -22,6 +22,8 @@ CELLS_M = (0.4, 0.2, 0.1, 0.05)
 """Sides of cells that are tried, coarsest first."""
 FEWEST_CELLS, MOST_CELLS = 12, 60
 """Cells in a sensing range: with fewer the camera sees nothing well, with more a decision takes long."""
+USUAL_RADIUS_M = 0.25
+LOOK_CELL_M = 0.2
 NEARLY = 0.95
 """A cell size does if a robot reaches this much of what it reaches with finer cells."""
 
@@ -35,26 +37,49 @@ class Fit(NamedTuple):
     reached: float
     """Share of the floor that a robot of the team's radius can reach."""
     seen: float
-    """Share of the floor that can be seen from where such a robot can stand. Only this part counts for coverage."""
+    """Share of the floor that can be seen from where such a robot can stand. On roads only this part counts."""
 
 
-def fit(build: Callable[[float], Building], config: Config, spacing_m: float | None = None) -> Fit:
+def fit(
+    build: Callable[[float], Building],
+    config: Config,
+    spacing_m: float | None = None,
+    shortest_range_m: float | None = None,
+) -> Fit:
     """The building placed for a team. `build` makes it with cells of a given size.
 
-    Without a spacing it takes the coarsest from which a robot can see 99% of what it can see with the finest.
+    Without a spacing it takes the coarsest from which a robot can see 99% of what it can see with the finest; the
+    shortest range in the team says how coarse that may be. Robots without a body (`config.roads` is false) take
+    straight lines between the sites, if those see 99% of the floor or a spacing is given, and roads otherwise.
     """
+    range_m = shortest_range_m or config.sensor_range_m
+    if not config.roads:
+        straight = _straight(build, config, spacing_m or SPACINGS[0] * range_m)
+        if straight and (spacing_m is not None or straight.seen >= ENOUGH):
+            return straight
+        config = replace(config, roads=True)
     cell_m = fitting_cell_m(build, config)
     if spacing_m is not None:
         return _placed(build, _with_spacing(config, spacing_m, cell_m))
-    finest = _placed(build, _with_spacing(config, SPACINGS[-1] * config.sensor_range_m, cell_m))
+    finest = _placed(build, _with_spacing(config, SPACINGS[-1] * range_m, cell_m))
     for share in SPACINGS[:-1]:
         try:
-            found = _placed(build, _with_spacing(config, share * config.sensor_range_m, cell_m))
+            found = _placed(build, _with_spacing(config, share * range_m, cell_m))
         except MapError:
             continue
         if found.seen >= ENOUGH * finest.seen:
             return found
     return finest
+
+
+def body_radius_m(build: Callable[[float], Building], radius_m: float | None) -> float:
+    """The given radius of robots, else 0 in buildings of blocks, as in the paper, and USUAL_RADIUS_M elsewhere."""
+    if radius_m is not None:
+        return radius_m
+    try:
+        return 0.0 if build(LOOK_CELL_M).blocks else USUAL_RADIUS_M
+    except MapError:  # such cells may close doors
+        return USUAL_RADIUS_M
 
 
 def fitting_cell_m(build: Callable[[float], Building], config: Config) -> float:
@@ -86,6 +111,17 @@ def reached_floor(building: Building, radius_m: float) -> Bool[np.ndarray, "rows
     away_m = ndimage.distance_transform_edt(parts != part) * building.cell_m
     floor: Bool[np.ndarray, "rows columns"] = building.free & (away_m < need + building.cell_m)
     return floor
+
+
+def _straight(build: Callable[[float], Building], config: Config, spacing_m: float) -> Fit | None:
+    """The building on a lattice of straight lines; None if its cells are too coarse for the building."""
+    config = replace(config, spacing_m=spacing_m)
+    try:
+        building = build(config.cell_m)
+        world = place(building, config)
+    except MapError:
+        return None
+    return Fit(config, building, world, 1.0, visible_share(config, world))
 
 
 def _with_spacing(config: Config, spacing_m: float, cell_m: float) -> Config:

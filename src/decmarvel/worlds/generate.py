@@ -53,7 +53,8 @@ def generate(family: str = "indoor", split: str = "heldout", index: int = 0, cel
     free = resample(pixels, pixel_m, cell_m)
     if kind != "indoor":  # indoor buildings are always in one piece, and the search is slow
         free = reachable(free, start)
-    return Building(free=free, start=start, cell_m=cell_m, name=f"{family}-{split}-{index:06d}")
+    name = f"{family}-{split}-{index:06d}"
+    return Building(free=free, start=start, cell_m=cell_m, name=name, blocks=kind == "indoor")
 
 
 def reachable(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) -> Bool[np.ndarray, "rows columns"]:

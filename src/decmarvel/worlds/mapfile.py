@@ -62,7 +62,7 @@ def load(
     low, high = _CELL_LIMITS_M
     if not low <= cell_m <= high:
         raise MapError(f"{path}: cells of {cell_m:g} m cannot be used; choose between {low} and {high:g} m")
-    raw = _read(path, resolution_m)
+    raw = read_map(path, resolution_m)
     free = resample(raw.free, raw.pixel_m, cell_m)
     if not free.any():
         raise MapError(f"{path}: no free cell, all is wall; check which pixels mean free, and the resolution")
@@ -83,7 +83,7 @@ def load(
             f"{path}: the start is cut off, it reaches {share:.0%} of the free area; "
             f"start in the largest part, for example at ({better[0]:.1f}, {better[1]:.1f})"
         )
-    return Building(components == components[start], start, cell_m, path.stem, raw.origin_m)
+    return Building(components == components[start], start, cell_m, path.stem, raw.origin_m, raw.blocks)
 
 
 def save(building: Building, path: str | Path) -> None:
@@ -107,7 +107,8 @@ def _most_open_cell(free: Bool[np.ndarray, "rows columns"]) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def _read(path: Path, resolution_m: float | None) -> RawMap:
+def read_map(path: Path, resolution_m: float | None = None) -> RawMap:
+    """The pixels of a map file, as they are."""
     if path.is_dir():
         raise MapError(f"{path}: this is a folder; name a map file in it")
     if not path.is_file():

@@ -1,6 +1,5 @@
 """How much of a building can be seen from the lattice sites that robots can reach, looking in all directions."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -15,12 +14,11 @@ from decmarvel.core.lattice import site_mask
 from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Site
 from decmarvel.robot.graph import from_sites, shortest_paths, whole_network
 from decmarvel.robot.roads import Network
-from decmarvel.worlds.building import Building, MapError
+from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import place
 from decmarvel.worlds.world import World
 
 ENOUGH = 0.99
-SPACINGS_M = (4.0, 2.0, 1.0)
 _CHUNK = 128
 """Number of scans computed together; they take a few megabytes for maps of every size."""
 
@@ -29,18 +27,6 @@ def visible_share(config: Config, world: World | Building) -> float:
     """Share of the free space within sensor range and line of sight of some reachable site."""
     placed = place(world, config) if isinstance(world, Building) else world
     return float(visible_cells(config, placed).sum() / int(placed.free_count))
-
-
-def advise_spacing(build: Callable[[float], Building]) -> float | None:
-    """The widest usual spacing from which 99% can be seen, None if none does. `build` makes the map at a cell size."""
-    for spacing_m in SPACINGS_M:
-        config = Config(spacing_m=spacing_m)
-        try:
-            if visible_share(config, build(config.cell_m)) >= ENOUGH:
-                return spacing_m
-        except MapError:  # too many sites, or cells that close a door
-            continue
-    return None
 
 
 def true_edges(config: Config, world: World) -> Bool[Array, "K I J"]:

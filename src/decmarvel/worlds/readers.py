@@ -22,7 +22,7 @@ RESOLUTION_KEY, ORIGIN_KEY = "decmarvel_resolution_m", "decmarvel_origin_m"
 _UNKNOWN_GREY = 205
 """The grey that map savers write for unknown cells. High thresholds would take it for free."""
 _RESOLUTION_LIMITS_M = (0.01, 2.0)
-_SMALLEST_M, _LARGEST_M = 8.0, 400.0
+_SMALLEST_M, _LARGEST_M = 1.0, 400.0
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class RawMap:
     origin_m: tuple[float, float] = (0.0, 0.0)
     start_m: tuple[float, float] | None = None
     """(x, y) in the map frame."""
+    unknown: Bool[np.ndarray, "rows columns"] | None = None
+    """Pixels that the file calls unknown. They are not free. None if the file cannot tell."""
+    blocks: bool = False
+    """Whether it is a picture of the exploration data sets; see `Building.blocks`."""
 
 
 def read_ros(path: Path, resolution_m: float | None) -> RawMap:
@@ -51,11 +55,13 @@ def read_ros(path: Path, resolution_m: float | None) -> RawMap:
         raise MapError(f"{path}: its image {picture} is missing; put it there or correct the key 'image'")
     grey, opaque, _ = _read_picture(picture, pixel_m, described_in=path)
     start = fields.get("start")
+    free, unknown = _by_thresholds(path, fields, grey)
     return RawMap(
-        free=_flip(_free_by_thresholds(path, fields, grey) & opaque),
+        free=_flip(free & opaque),
         pixel_m=pixel_m,
         origin_m=(origin[0], origin[1]),
         start_m=None if start is None else _pair(path, "start", start),
+        unknown=_flip(unknown | ~opaque),
     )
 
 
@@ -72,11 +78,12 @@ def read_picture(path: Path, resolution_m: float | None) -> RawMap:
     if len(patch) and len(patch) == np.prod(np.ptp(patch, axis=0) + 1) and np.ptp(patch, axis=0).min() > 0:
         y_m, x_m = ((patch.mean(axis=0) + 0.5) * pixel_m).tolist()
         free = (grey > 150) | ((grey >= 50) & (grey <= 80))
-        return RawMap(_flip(free & opaque), pixel_m, origin_m, start_m=(origin_m[0] + x_m, origin_m[1] + y_m))
-    free = grey > 127
+        start_m = (origin_m[0] + x_m, origin_m[1] + y_m)
+        return RawMap(_flip(free & opaque), pixel_m, origin_m, start_m, blocks=True)
+    free, unknown = grey > 127, ~opaque
     if (grey >= 250).any():  # the greys of map savers: what is brighter than unknown is the free space
-        free &= grey != _UNKNOWN_GREY
-    return RawMap(_flip(free & opaque), pixel_m, origin_m)
+        unknown |= grey == _UNKNOWN_GREY
+    return RawMap(_flip(free & ~unknown), pixel_m, origin_m, unknown=_flip(unknown))
 
 
 def read_array(path: Path, resolution_m: float | None) -> RawMap:
@@ -150,10 +157,10 @@ def _read_yaml(path: Path) -> dict[str, object]:
     return fields
 
 
-def _free_by_thresholds(
+def _by_thresholds(
     path: Path, fields: dict[str, object], grey: UInt8[np.ndarray, "rows columns"]
-) -> Bool[np.ndarray, "rows columns"]:
-    """The rules of map_server. Its modes differ only in values between free and occupied."""
+) -> tuple[Bool[np.ndarray, "rows columns"], Bool[np.ndarray, "rows columns"]]:
+    """Free and unknown pixels by the rules of map_server. Its modes differ only between free and occupied."""
     mode = fields.get("mode", "trinary")
     if mode not in ("trinary", "scale", "raw"):
         raise MapError(f"{path}: unknown mode '{one_line(mode)}'; write trinary, scale or raw")
@@ -166,9 +173,11 @@ def _free_by_thresholds(
         raise MapError(f"{path}: {thresholds} cannot be used; write 0.196 and 0.65, or others that rise within 0 to 1")
     shade = 255 - grey if negate else grey
     if mode == "raw":  # the value is the occupancy in percent; above 100 is unknown
-        return shade < 100 * free_below
-    free = (255 - shade) / np.float32(255) < free_below
-    return free & (grey != _UNKNOWN_GREY) if mode == "trinary" and not negate else free
+        return shade < 100 * free_below, shade > 100
+    occupancy = (255 - shade) / np.float32(255)
+    saved_unknown = (grey == _UNKNOWN_GREY) & (mode == "trinary" and not negate)
+    free = (occupancy < free_below) & ~saved_unknown
+    return free, ~free & (saved_unknown | (occupancy <= occupied_above))
 
 
 def _picture_pixel_m(path: Path, resolution_m: float | None, info: dict[str, str]) -> float:

@@ -40,7 +40,7 @@ def shown(config: Config, view: LocalView, slots: Int32[Array, "n"]) -> Int32[Ar
     centre = reach + -(-(3 if config.roads else 2) * config.stride // coarse)
     around = coarse * centre + coarse - 1
     clear, unknown = (in_blocks(mask, coarse) for mask in guessed(config, view, around))
-    offsets = scaled_step(way_offsets(view.graph, view.site), 1, coarse)
+    offsets = scaled_step(way_offsets(view.graph, view.site), jnp.array(1, jnp.int32), coarse)
     lengths_mm = view.graph.length_mm[:, view.site[0], view.site[1]].at[SELF_SLOT].set(0)
     substeps = jnp.arange(1, config.substeps + 1, dtype=jnp.int32)
 
