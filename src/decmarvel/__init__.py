@@ -14,6 +14,7 @@ __all__ = [
     "Flight",
     "LocalView",
     "MapError",
+    "Member",
     "Mission",
     "Moment",
     "Outcome",
@@ -22,12 +23,15 @@ __all__ = [
     "Proposal",
     "Recording",
     "RecordingError",
+    "Team",
+    "TeamError",
     "WeightsError",
     "fly",
     "generate",
     "load_map",
     "load_recording",
     "planner",
+    "read_team",
     "record",
     "replay",
 ]
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
     from decmarvel.simulation.flight import Flight, Mission
     from decmarvel.simulation.mission import Moment, Outcome
     from decmarvel.simulation.roster import PlannerError, planner
+    from decmarvel.simulation.team import Member, Team
+    from decmarvel.simulation.team_file import TeamError, read_team
     from decmarvel.worlds.building import Building, MapError
     from decmarvel.worlds.generate import generate
     from decmarvel.worlds.mapfile import load as load_map
@@ -60,6 +66,8 @@ else:
         "simulation.flight": ("Flight", "Mission"),
         "simulation.mission": ("Moment", "Outcome"),
         "simulation.roster": ("PlannerError", "planner"),
+        "simulation.team": ("Member", "Team"),
+        "simulation.team_file": ("TeamError", "read_team"),
         "worlds.building": ("Building", "MapError"),
         "worlds.generate": ("generate",),
         "worlds.mapfile": ("load_map",),

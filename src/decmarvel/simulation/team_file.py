@@ -76,11 +76,11 @@ def _members(where: str, entry: Any) -> list[Member]:
     return [Member(**values)] * int(count)
 
 
-def _number(where: str, value: Any, kind: type, low: float, high: float) -> float:
+def _number(where: str, value: Any, kind: type, low: int | float, high: int | float) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TeamError(f"{where} is {str(value)[:40]!r}, not a number; choose {low:g} to {high:g}")
     if kind is int and value != int(value):
         raise TeamError(f"{where} is {value:g}; choose a whole number from {low:g} to {high:g}")
     if not low <= value <= high:
         raise TeamError(f"{where} is {value:g}; choose {low:g} to {high:g}")
-    return kind(value)
+    return int(value) if kind is int else float(value)
