@@ -29,7 +29,7 @@ COLOURS = 5
 LABEL_BITS = 5
 LABELS = 2**LABEL_BITS
 """More than there are pairs of colours: ways are kept as length * LABELS + colour."""
-PROBES, LINES = 7, 64
+PROBES, LINES = 3, 64
 """Points at which a line is looked at first, and how many lines are followed to their ends at a time."""
 LENGTH_BITS = 11
 """A way between two viewpoints of at most 36 * 48 + 17 fits into these bits."""
@@ -78,15 +78,20 @@ def body_reach(config: Config) -> int:
 
 
 def touching(config: Config, mask: Bool[Array, "h w"], radius_mm: Scalar) -> Bool[Array, "H W"]:
-    """Whether a body at a cell touches a set cell. The result is smaller by the body's reach on all sides."""
+    """Whether a body at a cell touches a set cell. The result is smaller by the body's reach on all sides.
+
+    A loop, although it is short: compilers copy a plain expression into all that read it, and compute it many times.
+    """
     reach = body_reach(config)
     height, width = (side - 2 * reach for side in mask.shape)
-    touched = mask[reach : reach + height, reach : reach + width]
     limit = (2 * radius_mm + config.cell_mm) ** 2
-    for dy, dx, squared in body_offsets(config):
-        there = mask[reach + dy : reach + dy + height, reach + dx : reach + dx + width]
-        touched |= there & (squared < limit)
-    return touched
+
+    def touch(touched: Bool[Array, "H W"], offset: Int32[Array, "3"]) -> tuple[Bool[Array, "H W"], None]:
+        there = jax.lax.dynamic_slice(mask, (reach + offset[0], reach + offset[1]), (height, width))
+        return touched | (there & (offset[2] < limit)), None
+
+    offsets = jnp.array(body_offsets(config), jnp.int32).reshape(-1, 3)
+    return jax.lax.scan(touch, mask[reach : reach + height, reach : reach + width], offsets)[0]
 
 
 def passable_cells(config: Config, belief: UInt8[Array, "h w"], radius_mm: Scalar) -> Bool[Array, "H W"]:
@@ -253,9 +258,14 @@ def bent_lengths(config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array
     return jnp.where(found < NO_WAY, way_mm(config, found), FAR_MM)
 
 
+def line_codes(passable: Bool[Array, "Y X"]) -> UInt8[Array, "Y X"]:
+    """What lines need of a cell: bit 0 if it is passable, bits 1 and 2 if the two diagonal steps from it are."""
+    ways = steps(passable)
+    return passable.astype(jnp.uint8) + 2 * ways[1, 1].astype(jnp.uint8) + 4 * ways[1, -1].astype(jnp.uint8)
+
+
 def lines_pass(
-    config: Config,
-    passable: Bool[Array, "Y X"],
+    codes: UInt8[Array, "Y X"],
     start: Int32[Array, "*n 2"],
     end: Int32[Array, "*n 2"],
     at: Int32[Array, "*n k"],
@@ -264,9 +274,7 @@ def lines_pass(
 
     The cells beside a point are passable, and on a diagonal line the step to it is one that a body can take.
     """
-    ways = steps(passable)
-    codes = passable.astype(jnp.uint8) + 2 * ways[1, 1].astype(jnp.uint8) + 4 * ways[1, -1].astype(jnp.uint8)
-    flat, width = codes.reshape(-1), passable.shape[1]
+    flat, width = codes.reshape(-1), codes.shape[1]
     away = end - start
     length = jnp.abs(away).max(axis=-1)[..., None]
     diagonal = (jnp.abs(away[..., :1]) == jnp.abs(away[..., 1:])) & (length > 0)
@@ -283,20 +291,20 @@ def lines_pass(
 
 
 def line_is_clear(
-    config: Config, passable: Bool[Array, "Y X"], start: Int32[Array, "*n 2"], end: Int32[Array, "*n 2"]
+    config: Config, codes: UInt8[Array, "Y X"], start: Int32[Array, "*n 2"], end: Int32[Array, "*n 2"]
 ) -> Bool[Array, "*n"]:
     """Whether a body can follow the straight line between two cells: all cells beside its points are passable."""
     inside = (start >= 0).all(axis=-1) & (end >= 0).all(axis=-1)
     short = jnp.abs(end - start).max(axis=-1) < 3 * config.stride
     every = jnp.broadcast_to(jnp.arange(3 * config.stride, dtype=jnp.int32), (*start.shape[:-1], 3 * config.stride))
-    return inside & short & lines_pass(config, passable, start, end, every)
+    return inside & short & lines_pass(codes, start, end, every)
 
 
 def straight_lengths(
     config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"], length_mm: Int32[Array, "K I J"]
 ) -> Int32[Array, "K I J"]:
     """Lengths of the straight lines between viewpoints that a body can follow, if shorter than known; else FAR_MM."""
-    none = jnp.array(-1, jnp.int32)
+    none, codes = jnp.array(-1, jnp.int32), line_codes(passable)
     half = range(SELF_SLOT + 1, SLOTS)
     there = jnp.stack([jnp.stack([shift_sites(cell[..., axis], k, none) for axis in (0, 1)], axis=-1) for k in half])
     here = jnp.broadcast_to(cell[None], there.shape)
@@ -304,7 +312,7 @@ def straight_lengths(
     shorter = (cell[..., 0] >= 0) & (there[..., 0] >= 0) & (straight < length_mm[SELF_SLOT + 1 :])
     # Most lines that are not clear are blocked at one of a few points: only the others are followed, some at a time.
     some = jnp.abs(there - here).max(axis=-1)[..., None] * np.arange(1, PROBES + 1, dtype=np.int32) // (PROBES + 1)
-    likely = shorter & lines_pass(config, passable, here, there, some)
+    likely = shorter & lines_pass(codes, here, there, some)
     start, end = here.reshape(-1, 2), there.reshape(-1, 2)
     total = likely.sum(dtype=jnp.int32)
     (order,) = jnp.nonzero(likely.reshape(-1), size=-(-likely.size // LINES) * LINES, fill_value=likely.size)
@@ -312,7 +320,7 @@ def straight_lengths(
     def follow(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         done, clear = carry
         some = jax.lax.dynamic_slice(order, (done,), (LINES,))
-        new = line_is_clear(config, passable, start.at[some].get(mode="clip"), end.at[some].get(mode="clip"))
+        new = line_is_clear(config, codes, start.at[some].get(mode="clip"), end.at[some].get(mode="clip"))
         return done + LINES, clear.at[some].set(new, mode="drop")
 
     begin = (jnp.array(0, jnp.int32), jnp.zeros(likely.size, bool))

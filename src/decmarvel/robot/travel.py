@@ -13,6 +13,7 @@ from decmarvel.robot.roads import (
     SIDE,
     SLANT,
     body_reach,
+    line_codes,
     line_is_clear,
     passable_cells,
     shifted,
@@ -37,7 +38,7 @@ def travel_path(
     patch = cut(jnp.pad(belief, wide), middle + wide, wide)
     passable = passable_cells(config, patch, radius_mm)
     begin, goal = start - middle + reach, end - middle + reach
-    straight = line_is_clear(config, passable, begin, goal)
+    straight = line_is_clear(config, line_codes(passable), begin, goal)
     field = jnp.full(passable.shape, NO_WAY, jnp.int16).at[goal[0], goal[1]].set(0)
     field = spread(passable, field, 1, jnp.where(straight, 0, most)).astype(jnp.int32)
     whole = field[begin[0], begin[1]]
