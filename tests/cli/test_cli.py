@@ -18,7 +18,7 @@ from decmarvel.core.config import Config
 from decmarvel.recording.format import load_recording
 from decmarvel.worlds import FAMILIES, Building, generate, load
 from decmarvel.worlds.place import place
-from decmarvel.worlds.reach import advise_spacing, visible_cells, visible_share
+from decmarvel.worlds.reach import visible_cells, visible_share
 
 KEYS = {
     *("coverage", "success", "strict_success", "metres_to_99", "overlap", "overlap_cumulative", "robots", "decisions"),
@@ -123,7 +123,16 @@ def test_explore(capsys, small_map, tmp_path):
         (["--map-seed", -1], ["--map-seed"]),
         (["--seed", -1], ["--seed"]),
         (["--broken", 5], ["--broken"]),
-        (["--spacing", 3], ["--spacing", "4, 2 or 1"]),
+        (["--spacing", "wide"], ["--spacing", "auto"]),
+        (["--spacing", 0.05], ["--spacing", "0.1 to 12"]),
+        (["--fov", 20], ["--fov", "30 to 360"]),
+        (["--range", 50], ["--range", "0.5 to 20"]),
+        (["--radius", -1], ["--radius", "0 to 1"]),
+        (["--speed", "nan"], ["--speed"]),
+        (["--yaw-rate", 0], ["--yaw-rate", "5 to 360"]),
+        (["--sensor", "realsense-d43"], ["--sensor", "did you mean 'realsense-d435'"]),
+        (["--team", "nowhere.yaml"], ["nowhere.yaml", "no such file"]),
+        (["--team", "nowhere.yaml", "--robots", 3], ["--team", "leave out the rest"]),
         (["--start", "3,4"], ["--start", "--map"]),
         (["--map", "a.png", "--start", "here"], ["--start", "X,Y"]),
         (["--no-such-option"], ["--no-such-option"]),
@@ -167,6 +176,26 @@ def interrupted(arguments: list[str], after: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
+def test_explore_with_a_mixed_team(capsys, small_map, tmp_path):
+    team = tmp_path / "two.yaml"
+    team.write_text(
+        "robots:\n  - {sensor: realsense-d455, radius_m: 0.3, budget_m: 60}\n  - {sensor: rplidar-a1, budget_m: 50}"
+    )
+    folder = tmp_path / "out"
+    status, out, err = run(
+        capsys, "explore", "--map", small_map, "--team", team, "--planner", "nearest", "--out", folder
+    )
+    assert (status, err) == (0, "")
+    assert "87 degrees" in out
+    assert "360 degrees" in out
+    recording = load_recording(folder / "mission.npz")
+    assert recording.config.roads
+    robots = json.loads((folder / "summary.json").read_text())["robots"]
+    assert [robot["travelled_m"] + robot["remaining_m"] for robot in robots] == pytest.approx([60, 50])
+    assert all(robot["home"] for robot in robots)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "least"), [("Compiling", 0), ("decision ", 1)])
 def test_interrupt_leaves_a_valid_record(tmp_path, small_map, after, least):
     folder = tmp_path / "out"
@@ -206,11 +235,13 @@ def test_map_generate_convert_check_draw(capsys, tmp_path):
     assert status == 0
     np.testing.assert_array_equal(load(tmp_path / "office.png").free, load(made).free)
 
-    status, out, _ = run(capsys, "map", "check", made)
+    status, out, _ = run(capsys, "map", "check", made, "--out", tmp_path / "office-check.png")
     assert status == 0
-    for word in ("size", "100.0 m x 100.0 m", "floor", "start", "sites", "visible"):
+    for word in ("size", "100.0 m x 100.0 m", "floor", "start", "viewpoints", "ready to explore"):
         assert word in out
-    assert "--spacing 2 would do" in out or "--spacing 1 would do" in out
+    with Image.open(tmp_path / "office-check.png") as picture:
+        assert min(picture.size) > 400
+    assert "try --spacing auto" in run(capsys, "map", "check", made, "--spacing", 12, "--out", tmp_path / "c.png")[1]
 
     status, out, _ = run(capsys, "map", "draw", made, "--out", tmp_path / "drawn.png")
     assert status == 0
@@ -260,4 +291,3 @@ def test_visible_share():
     assert 0.7 < share < 0.99
     assert share == visible_cells(config, place(closet, config)).sum() / free.sum()
     assert visible_share(Config(spacing_m=2.0), closet) >= 0.99
-    assert advise_spacing(lambda cell_m: closet) == 2.0

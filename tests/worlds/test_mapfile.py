@@ -234,7 +234,7 @@ BAD: list[tuple[str, Callable[[Path], Path], dict[str, object], str]] = [
     ("cell size", write_ros, {"cell_m": 0.0}, "cells of 0 m"),
     ("all walls", lambda d: write_ros(d, free=~np.ones((50, 50), bool)), {}, "all is wall"),
     ("too large", lambda d: write_array(d, np.ones((30, 1001), bool)), {}, "400.4 m x 12.0 m, more than 400 m"),
-    ("too small", lambda d: write_array(d, np.ones((19, 50), bool)), {}, "less than 8 m"),
+    ("too small", lambda d: write_array(d, np.ones((2, 50), bool)), {}, "less than 1 m"),
     ("start outside", write_ros, {"start_m": (-3.5, 6.0)}, "outside the map; choose x from -3 to 21 and y from 5.5 to"),
     ("start nowhere", write_ros, {"start_m": (float("nan"), 6.0)}, "outside the map"),
     ("start in a wall", write_ros, {"start_m": (-2.9, 10.1)}, r"inside a wall.*nearest free place is \(-2.40, 10.10\)"),

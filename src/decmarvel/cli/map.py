@@ -118,14 +118,14 @@ def check(
     enable_compilation_cache()
     found = fit(build, team.config(), spacing_m, team.shortest_range_m)
     building, config = found.building, found.config
-    rows, columns = building.free.shape
     x_m, y_m = (
         origin + (cell + 0.5) * config.cell_m
         for origin, cell in zip(building.origin_m, building.start[::-1], strict=True)
     )
     whole, narrow = found_file.building, found_file.area_m2(found_file.narrow)
     print(f"map      {building.name}")
-    print(f"size     {columns * config.cell_m:.1f} m x {rows * config.cell_m:.1f} m")
+    rows, columns = whole.free.shape
+    print(f"size     {columns * whole.cell_m:.1f} m x {rows * whole.cell_m:.1f} m")
     print(f"floor    {found_file.area_m2(whole.free):,.0f} m2 connected to the start")
     print(f"start    {x_m:.2f},{y_m:.2f}")
     for line in _oddities(found_file):

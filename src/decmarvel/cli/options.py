@@ -189,9 +189,7 @@ def make_team(
 
     if file is not None:
         if robots is not None or given:
-            raise complain(
-                "--team", "the file says how many robots there are and what they are like; give one or the other"
-            )
+            raise complain("--team", "the file says how many robots there are and what they can do; leave out the rest")
         return read_team(file)
     radius_m = body_radius_m(build, given.get("radius_m"))
     return Team.alike(robots or 4, Member(**(given | {"radius_m": radius_m})))  # type: ignore[arg-type]

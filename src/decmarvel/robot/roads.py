@@ -18,8 +18,6 @@ from decmarvel.core.config import Config
 from decmarvel.core.lattice import SELF_SLOT, SLOTS, shift_sites
 from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Scalar, Site
 
-FAR_TILE = 10_000
-"""Stands for the tile of a cell that no way reaches."""
 PATIENCE = 2
 """Decisions for which a tile waits until nothing unknown is nearer to its middle than its viewpoint would be."""
 SIDES = ((0, 1), (1, 0))
@@ -31,6 +29,12 @@ COLOURS = 5
 LABEL_BITS = 5
 LABELS = 2**LABEL_BITS
 """More than there are pairs of colours: ways are kept as length * LABELS + colour."""
+PROBES, LINES = 3, 64
+"""Points at which a line is looked at first, and how many lines are followed to their ends at a time."""
+LENGTH_BITS = 11
+"""A way between two viewpoints of at most 36 * 48 + 17 fits into these bits."""
+NONE = 2**30
+"""Stands for no meeting of two ways."""
 NO_WAY = 32000
 """More than any way, and with one more step still a number of 16 bits: then a relaxation takes microseconds."""
 
@@ -74,15 +78,20 @@ def body_reach(config: Config) -> int:
 
 
 def touching(config: Config, mask: Bool[Array, "h w"], radius_mm: Scalar) -> Bool[Array, "H W"]:
-    """Whether a body at a cell touches a set cell. The result is smaller by the body's reach on all sides."""
+    """Whether a body at a cell touches a set cell. The result is smaller by the body's reach on all sides.
+
+    A loop, although it is short: compilers copy a plain expression into all that read it, and compute it many times.
+    """
     reach = body_reach(config)
     height, width = (side - 2 * reach for side in mask.shape)
-    touched = mask[reach : reach + height, reach : reach + width]
     limit = (2 * radius_mm + config.cell_mm) ** 2
-    for dy, dx, squared in body_offsets(config):
-        there = mask[reach + dy : reach + dy + height, reach + dx : reach + dx + width]
-        touched |= there & (squared < limit)
-    return touched
+
+    def touch(touched: Bool[Array, "H W"], offset: Int32[Array, "3"]) -> tuple[Bool[Array, "H W"], None]:
+        there = jax.lax.dynamic_slice(mask, (reach + offset[0], reach + offset[1]), (height, width))
+        return touched | (there & (offset[2] < limit)), None
+
+    offsets = jnp.array(body_offsets(config), jnp.int32).reshape(-1, 3)
+    return jax.lax.scan(touch, mask[reach : reach + height, reach : reach + width], offsets)[0]
 
 
 def passable_cells(config: Config, belief: UInt8[Array, "h w"], radius_mm: Scalar) -> Bool[Array, "H W"]:
@@ -105,18 +114,20 @@ def undecided_cells(
 
 
 @lru_cache
-def preference(stride: int) -> Int32[np.ndarray, "n"]:
-    """The cells of a tile, flat, from its middle outwards."""
+def preference(stride: int) -> Int16[np.ndarray, "n n"]:
+    """The place of each cell of a tile in the order from its middle outwards."""
     rows, columns = np.mgrid[:stride, :stride]
     offset = np.stack([rows.ravel(), columns.ravel()], axis=-1) - stride // 2
-    return np.lexsort((offset[:, 1], offset[:, 0], (offset**2).sum(axis=1))).astype(np.int32)
+    order = np.lexsort((offset[:, 1], offset[:, 0], (offset**2).sum(axis=1)))
+    return np.argsort(order).reshape(stride, stride).astype(np.int16)
 
 
-def by_tile(config: Config, mask: Bool[Array, "Y X"]) -> Bool[Array, "I J n"]:
-    """The cells of each tile, from its middle outwards."""
+def nearest_in_tile(config: Config, mask: Bool[Array, "Y X"]) -> Int32[Array, "I J"]:
+    """The place in the order of preference of the first set cell of each tile; NO_WAY if none is set."""
     count, stride = mask.shape[0] // config.stride, config.stride
-    tiles = mask.reshape(count, stride, count, stride).transpose(0, 2, 1, 3).reshape(count, count, -1)
-    return tiles[..., preference(stride)]
+    order = np.tile(preference(stride), (1, count))
+    rows = jnp.where(mask.reshape(count, stride, -1), order, np.int16(NO_WAY)).min(axis=1)
+    return rows.reshape(count, count, stride).min(axis=2).astype(jnp.int32)
 
 
 def settle(
@@ -130,12 +141,10 @@ def settle(
 
     Cells count from the first cell of the first tile.
     """
-    stand, open_ = by_tile(config, passable), by_tile(config, undecided)
-    first = jnp.argmax(stand, axis=-1).astype(jnp.int32)
-    sure = ~open_.any(axis=-1) | (first < jnp.argmax(open_, axis=-1))
-    waiting = (cell[..., 0] < 0) & stand.any(axis=-1)
-    ready = waiting & (sure | (age >= PATIENCE))
-    flat = jnp.asarray(preference(config.stride))[first]
+    stand, open_ = nearest_in_tile(config, passable), nearest_in_tile(config, undecided)
+    waiting = (cell[..., 0] < 0) & (stand < NO_WAY)
+    ready = waiting & ((stand < open_) | (age >= PATIENCE))
+    flat = jnp.asarray(np.argsort(preference(config.stride), axis=None).astype(np.int32)).at[stand].get(mode="clip")
     index = jnp.arange(cell.shape[0], dtype=jnp.int32) * config.stride
     place = jnp.stack([index[:, None] + flat // config.stride, index[None, :] + flat % config.stride], axis=-1)
     return jnp.where(ready[..., None], place, cell), age + (waiting & ~ready).astype(jnp.int32)
@@ -164,114 +173,159 @@ def way_mm(config: Config, units: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
     return (config.spacing_mm * units + parts - 1) // parts
 
 
-def spread(passable: Bool[Array, "Y X"], start: Int16[Array, "Y X"], unit: int, most: int) -> Int16[Array, "Y X"]:
-    """Shortest ways over steps from the cells with a start value; none is longer than `most`. Lengths count `unit`."""
-    height, width = passable.shape
-    corner = jnp.pad(passable[:-1, :-1] & passable[1:, 1:] & passable[1:, :-1] & passable[:-1, 1:], 1)
-    far, side, slant = (jnp.array(value, jnp.int16) for value in (NO_WAY, unit * SIDE, unit * SLANT))
-    fits = passable & jnp.ones((height, width), bool)
+def spread(
+    passable: Bool[Array, "Y X"], start: Int16[Array, "Y X"], unit: int, most: Scalar | int
+) -> Int16[Array, "Y X"]:
+    """Shortest ways over at most `most` steps from the cells with a start value. Lengths count `unit`.
 
-    def nearer(known: Int16[Array, "Y X"]) -> Int16[Array, "Y X"]:
-        wide = jnp.pad(known, 1, constant_values=NO_WAY)
+    Walls are numbers here, and the field keeps a border, so that a relaxation is a few operations on 16 bits.
+    """
+    height, width = passable.shape
+    wall = jnp.where(passable, 0, NO_WAY).astype(jnp.int16)
+    square = passable[:-1, :-1] & passable[1:, 1:] & passable[1:, :-1] & passable[:-1, 1:]
+    corner = jnp.pad(jnp.where(square, 0, NO_WAY).astype(jnp.int16), 1, constant_values=NO_WAY)
+    side, slant = (jnp.array(unit * length, jnp.int16) for length in (SIDE, SLANT))
+
+    def nearer(_: Scalar, wide: Int16[Array, "Y+2 X+2"]) -> Int16[Array, "Y+2 X+2"]:
         straight = jnp.minimum(
             jnp.minimum(wide[:-2, 1:-1], wide[2:, 1:-1]), jnp.minimum(wide[1:-1, :-2], wide[1:-1, 2:])
         )
         slanted = [
-            jnp.where(
-                corner[low : low + height, left : left + width], wide[2 * low :, 2 * left :][:height, :width], far
-            )
+            jnp.maximum(corner[low:, left:][:height, :width], wide[2 * low :, 2 * left :][:height, :width])
             for low in (0, 1)
             for left in (0, 1)
         ]
         through = jnp.minimum(straight + side, functools.reduce(jnp.minimum, slanted) + slant)
-        return jnp.minimum(known, jnp.where(fits & (through < most), through, far))
+        known = jnp.minimum(wide[1:-1, 1:-1], jnp.maximum(through, wall))
+        return jnp.pad(known, 1, constant_values=NO_WAY)
 
-    def relax(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        before = nearer(carry[0])
-        after = nearer(before)
-        return after, (after < before).any()
-
-    return jax.lax.while_loop(lambda carry: carry[1], relax, (start, jnp.array(True)))[0]
+    wide = jnp.pad(start, 1, constant_values=NO_WAY)
+    return jax.lax.fori_loop(0, most, nearer, wide)[1:-1, 1:-1]
 
 
-def tile_of(colour: Int32[Array, "Y X"], own: Int32[np.ndarray, "..."]) -> Int32[Array, "Y X"]:
+def tile_of(colour: Int32[Array, "*n"], own: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
     """Row or column of the tile of a colour that is at most two tiles from a cell's own tile."""
-    ahead = colour + ((2 - own) % COLOURS).astype(np.int32)
-    return jnp.asarray(own) + jax.lax.rem(ahead, jnp.full_like(ahead, COLOURS)) - 2
+    return own + (colour - own + 2) % COLOURS - 2
+
+
+def meetings(passable: Bool[Array, "Y X"], way: Int16[Array, "Y X"]) -> Int32[Array, "4 Y X"]:
+    """For each cell and half of its steps to neighbours: the colours on both sides, the smaller one first, and the
+    length of the way through this step, in one number; NONE if the colours are equal or there is no such step.
+    """
+    found = []
+    for (dy, dx), go in steps(passable).items():
+        here, there = way.astype(jnp.int32), shifted(way, dy, dx, NO_WAY).astype(jnp.int32)
+        low, high = (choose(here & (LABELS - 1), there & (LABELS - 1)) for choose in (jnp.minimum, jnp.maximum))
+        total = (here >> LABEL_BITS) + (there >> LABEL_BITS) + (SLANT if dy and dx else SIDE)
+        meet = go & (here < NO_WAY) & (there < NO_WAY) & (low != high)
+        found.append(jnp.where(meet, ((low << LABEL_BITS | high) << LENGTH_BITS) | total, NONE))
+    return jnp.stack(found)
 
 
 def bent_lengths(config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"]) -> Int32[Array, "K I J"]:
-    """Lengths of the ways between viewpoints whose surroundings touch; FAR_MM where they do not."""
+    """Lengths of the ways between viewpoints whose surroundings touch; FAR_MM where they do not.
+
+    A way to a cell is no longer than one and a half strides, so that its tile is at most two tiles from the cell's own
+    and from that of the cell's neighbours.
+    """
     count, stride = cell.shape[0], config.stride
-    there = cell[..., 0] >= 0
     index = jnp.arange(count, dtype=jnp.int32)
     colour = (COLOURS * (index[:, None] % COLOURS) + index[None, :] % COLOURS).astype(jnp.int16)
-    y, x = (jnp.where(there, cell[..., axis], passable.shape[0]) for axis in (0, 1))
+    y, x = (jnp.where(cell[..., 0] >= 0, cell[..., axis], passable.shape[0]) for axis in (0, 1))
     start = jnp.full(passable.shape, NO_WAY, jnp.int16).at[y, x].set(colour, mode="drop")
-    way = spread(passable, start, LABELS, (SIDE * 3 * stride // 2 + 1) * LABELS).astype(jnp.int32)
+    way = spread(passable, start, LABELS, 3 * stride // 2)
+    way = jnp.where(way >> LABEL_BITS <= SIDE * 3 * stride // 2, way, NO_WAY).astype(jnp.int16)
+    meeting = meetings(passable, way).reshape(4, count, stride, -1)
+    own_y, own_x = index[:, None], jnp.asarray(np.arange(passable.shape[1], dtype=np.int32) // stride)[None, :]
 
-    # A way is no longer than one and a half strides, so its tile is at most two tiles from the cell's own.
-    own = np.arange(passable.shape[0], dtype=np.int32) // stride
-    paint, length, reached = way & (LABELS - 1), way >> LABEL_BITS, way < NO_WAY
-    paint_y = jax.lax.div(paint, jnp.full_like(paint, COLOURS))
-    tile_y = jnp.where(reached, tile_of(paint_y, own[:, None]), FAR_TILE)
-    tile_x = jnp.where(reached, tile_of(paint - COLOURS * paint_y, own[None, :]), 0)
+    # Few pairs of tiles meet in one column of cells of a tile: take one pair after the other, the least number of each.
+    def take(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        last, found = carry
+        least = jnp.where(meeting > last[None, :, None, :], meeting, NONE).min(axis=(0, 2))
+        pair, total = least >> LENGTH_BITS, least & (2**LENGTH_BITS - 1)
+        (a_y, a_x), (b_y, b_x) = (
+            (tile_of(paint // COLOURS, own_y), tile_of(paint % COLOURS, own_x))
+            for paint in (pair >> LABEL_BITS, pair & (LABELS - 1))
+        )
+        near = (least < NONE) & (jnp.abs(b_y - a_y) <= 2) & (jnp.abs(b_x - a_x) <= 2)
+        slot = jnp.where(near, 5 * (b_y - a_y) + b_x - a_x + SELF_SLOT, SLOTS)
+        return least | (2**LENGTH_BITS - 1), found.at[slot, a_y, a_x].min(total, mode="drop")
 
-    bins, lengths = [], []
-    for (dy, dx), go in steps(passable).items():
-        apart_y = shifted(tile_y, dy, dx, FAR_TILE) - tile_y
-        apart_x = shifted(tile_x, dy, dx, 0) - tile_x
-        meet = go & reached & ((apart_y != 0) | (apart_x != 0)) & (jnp.abs(apart_y) <= 2) & (jnp.abs(apart_x) <= 2)
-        slot = jnp.where(meet, 5 * apart_y + apart_x + SELF_SLOT, SLOTS)
-        bins.append((slot * count + jnp.where(meet, tile_y, 0)) * count + jnp.where(meet, tile_x, 0))
-        lengths.append(length + shifted(length, dy, dx, 0) + (SLANT if dy and dx else SIDE))
-    place, total = (jnp.stack(values).reshape(-1) for values in (bins, lengths))
     none = jnp.array(NO_WAY, jnp.int32)
-    found = jnp.full((SLOTS + 1) * count * count, none).at[place].min(total, mode="promise_in_bounds")
-    found = found.reshape(SLOTS + 1, count, count)
+    first = jnp.full((count, passable.shape[1]), -1, jnp.int32), jnp.full((SLOTS, count, count), none)
+    found = jax.lax.while_loop(lambda carry: (carry[0] < NONE).any(), take, first)[1]
     found = jnp.stack([jnp.minimum(found[k], shift_sites(found[SLOTS - 1 - k], k, none)) for k in range(SLOTS)])
     return jnp.where(found < NO_WAY, way_mm(config, found), FAR_MM)
 
 
+def line_codes(passable: Bool[Array, "Y X"]) -> UInt8[Array, "Y X"]:
+    """What lines need of a cell: bit 0 if it is passable, bits 1 and 2 if the two diagonal steps from it are."""
+    ways = steps(passable)
+    return passable.astype(jnp.uint8) + 2 * ways[1, 1].astype(jnp.uint8) + 4 * ways[1, -1].astype(jnp.uint8)
+
+
+def lines_pass(
+    codes: UInt8[Array, "Y X"],
+    start: Int32[Array, "*n 2"],
+    end: Int32[Array, "*n 2"],
+    at: Int32[Array, "*n k"],
+) -> Bool[Array, "*n"]:
+    """Whether a body can pass the straight lines between two cells at these of their points, counted from the start.
+
+    The cells beside a point are passable, and on a diagonal line the step to it is one that a body can take.
+    """
+    flat, width = codes.reshape(-1), codes.shape[1]
+    away = end - start
+    length = jnp.abs(away).max(axis=-1)[..., None]
+    diagonal = (jnp.abs(away[..., :1]) == jnp.abs(away[..., 1:])) & (length > 0)
+    rising, code = away[..., :1] > 0, jnp.where(away[..., :1] * away[..., 1:] > 0, 2, 4)
+    (low_y, high_y), (low_x, high_x) = (
+        (from_ + offset * at // jnp.maximum(length, 1), from_ - (-offset * at // jnp.maximum(length, 1)))
+        for from_, offset in ((start[..., :1], away[..., :1]), (start[..., 1:], away[..., 1:]))
+    )
+    below = flat.at[low_y * width + low_x].get(mode="clip")
+    above = flat.at[high_y * width + high_x].get(mode="clip")
+    step = diagonal & jnp.where(rising, at < length, at > 0)
+    passes = ((below & above & 1) == 1) & (~step | ((below & code) > 0))
+    return (passes | (at > length)).all(axis=-1)
+
+
 def line_is_clear(
-    config: Config, passable: Bool[Array, "Y X"], start: Int32[Array, "*n 2"], end: Int32[Array, "*n 2"]
+    config: Config, codes: UInt8[Array, "Y X"], start: Int32[Array, "*n 2"], end: Int32[Array, "*n 2"]
 ) -> Bool[Array, "*n"]:
     """Whether a body can follow the straight line between two cells: all cells beside its points are passable."""
-    ways = steps(passable)
-    codes = passable.astype(jnp.uint8) + 2 * ways[1, 1].astype(jnp.uint8) + 4 * ways[1, -1].astype(jnp.uint8)
-    width = passable.shape[1]
-    flat = codes.reshape(-1)
-    offset = end - start
-    length = jnp.abs(offset).max(axis=-1)
-    diagonal = (jnp.abs(offset[..., 0]) == jnp.abs(offset[..., 1])) & (length > 0)
-    rising, code = offset[..., 0] > 0, jnp.where(offset[..., 0] * offset[..., 1] > 0, 2, 4)
-    some = jnp.maximum(length, 1)[..., None]
-
-    def point(k: Scalar, clear: Bool[Array, "*n"]) -> Bool[Array, "*n"]:
-        low, high = start + offset * k // some, start - (-offset * k // some)
-        below = flat.at[low[..., 0] * width + low[..., 1]].get(mode="clip")
-        above = flat.at[high[..., 0] * width + high[..., 1]].get(mode="clip")
-        passes = (below & above & 1) == 1
-        # On a diagonal line every step has to be one that a body can take.
-        inner = jnp.where(rising, k < length, k > 0)
-        passes &= ~(diagonal & inner) | ((below & code) > 0)
-        return clear & (passes | (k > length))
-
-    inside = (start >= 0).all(axis=-1) & (end >= 0).all(axis=-1) & (length < 3 * config.stride)
-    most = jnp.max(jnp.where(inside, length, 0)).astype(jnp.int32)
-    return jax.lax.fori_loop(jnp.int32(0), most + 1, point, inside)
+    inside = (start >= 0).all(axis=-1) & (end >= 0).all(axis=-1)
+    short = jnp.abs(end - start).max(axis=-1) < 3 * config.stride
+    every = jnp.broadcast_to(jnp.arange(3 * config.stride, dtype=jnp.int32), (*start.shape[:-1], 3 * config.stride))
+    return inside & short & lines_pass(codes, start, end, every)
 
 
 def straight_lengths(
-    config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"]
+    config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"], length_mm: Int32[Array, "K I J"]
 ) -> Int32[Array, "K I J"]:
-    """Lengths of the straight lines between viewpoints that a body can follow; FAR_MM elsewhere."""
-    none = jnp.array(-1, jnp.int32)
+    """Lengths of the straight lines between viewpoints that a body can follow, if shorter than known; else FAR_MM."""
+    none, codes = jnp.array(-1, jnp.int32), line_codes(passable)
     half = range(SELF_SLOT + 1, SLOTS)
     there = jnp.stack([jnp.stack([shift_sites(cell[..., axis], k, none) for axis in (0, 1)], axis=-1) for k in half])
     here = jnp.broadcast_to(cell[None], there.shape)
-    clear = line_is_clear(config, passable, here, there)
-    found = jnp.where(clear, straight_mm(config, there - here), FAR_MM)
+    straight = straight_mm(config, there - here)
+    shorter = (cell[..., 0] >= 0) & (there[..., 0] >= 0) & (straight < length_mm[SELF_SLOT + 1 :])
+    # Most lines that are not clear are blocked at one of a few points: only the others are followed, some at a time.
+    some = jnp.abs(there - here).max(axis=-1)[..., None] * np.arange(1, PROBES + 1, dtype=np.int32) // (PROBES + 1)
+    likely = shorter & lines_pass(codes, here, there, some)
+    start, end = here.reshape(-1, 2), there.reshape(-1, 2)
+    total = likely.sum(dtype=jnp.int32)
+    (order,) = jnp.nonzero(likely.reshape(-1), size=-(-likely.size // LINES) * LINES, fill_value=likely.size)
+
+    def follow(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        done, clear = carry
+        some = jax.lax.dynamic_slice(order, (done,), (LINES,))
+        new = line_is_clear(config, codes, start.at[some].get(mode="clip"), end.at[some].get(mode="clip"))
+        return done + LINES, clear.at[some].set(new, mode="drop")
+
+    begin = (jnp.array(0, jnp.int32), jnp.zeros(likely.size, bool))
+    clear = jax.lax.while_loop(lambda carry: carry[0] < total, follow, begin)[1].reshape(likely.shape)
+    found = jnp.where(clear, straight, FAR_MM)
     far = jnp.array(FAR_MM, jnp.int32)
     back = [shift_sites(found[SELF_SLOT - 1 - k], k, far) for k in range(SELF_SLOT)]
     return jnp.concatenate([jnp.stack(back), jnp.full((1, *cell.shape[:2]), FAR_MM, jnp.int32), found])
@@ -300,7 +354,7 @@ def grow_network(
     length_mm = jax.lax.dynamic_slice(before.length_mm, (0, first[0], first[1]), (SLOTS, count, count))
     cell, age = settle(config, passable, undecided, jnp.where(cell >= 0, cell - corner[None, None], -1), age)
     length_mm = jnp.minimum(length_mm, bent_lengths(config, passable, cell))
-    length_mm = jnp.minimum(length_mm, straight_lengths(config, passable, cell))
+    length_mm = jnp.minimum(length_mm, straight_lengths(config, passable, cell, length_mm))
     cell = jnp.where(cell >= 0, cell + corner[None, None], -1)
     return Network(
         jax.lax.dynamic_update_slice(before.cell, cell, (first[0], first[1], 0)),

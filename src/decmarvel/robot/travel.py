@@ -13,8 +13,10 @@ from decmarvel.robot.roads import (
     SIDE,
     SLANT,
     body_reach,
+    line_codes,
     line_is_clear,
     passable_cells,
+    shifted,
     spread,
     steps,
     straight_mm,
@@ -25,46 +27,41 @@ from decmarvel.robot.roads import (
 def travel_path(
     config: Config, belief: UInt8[Array, "Y X"], start: Int32[Array, "2"], end: Int32[Array, "2"], radius_mm: Scalar
 ) -> tuple[Int32[Array, "substeps 2"], Scalar]:
-    """The cells of a move along an edge after each substep, and its length: straight if that is clear, else bent."""
-    reach = 9 * config.stride // 2 + 1
+    """The cells of a move along an edge after each substep, and its length: straight if that is clear, else bent.
+
+    An edge has at most `most` steps. So no cell of a way as short is farther than half as many from its ends' middle.
+    """
+    most = 3 * config.stride + 1
+    reach = most // 2 + 1
     wide = reach + body_reach(config)
-    grid = jnp.pad(belief, wide)
-    patch = cut(grid, start + wide, wide)
+    middle = (start + end) // 2
+    patch = cut(jnp.pad(belief, wide), middle + wide, wide)
     passable = passable_cells(config, patch, radius_mm)
-    begin, goal = jnp.full(2, reach, jnp.int32), end - start + reach
-    straight = line_is_clear(config, passable, begin, goal)
-    nothing = jnp.full(passable.shape, NO_WAY, jnp.int16)
-    field = nothing.at[goal[0], goal[1]].set(jnp.where(straight, NO_WAY, 0).astype(jnp.int16))
-    field = spread(passable, field, 1, NO_WAY).astype(jnp.int32)
-    whole = field[reach, reach]
+    begin, goal = start - middle + reach, end - middle + reach
+    straight = line_is_clear(config, line_codes(passable), begin, goal)
+    field = jnp.full(passable.shape, NO_WAY, jnp.int16).at[goal[0], goal[1]].set(0)
+    field = spread(passable, field, 1, jnp.where(straight, 0, most)).astype(jnp.int32)
+    whole = field[begin[0], begin[1]]
     length = jnp.where(straight, straight_mm(config, end - start), way_mm(config, whole))
     number = jnp.arange(1, config.substeps + 1, dtype=jnp.int32)
     onward = start[None] + scaled_step((end - start)[None], number[:, None], config.substeps)
+
+    onto = steps(passable)
     around = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
     step = jnp.array([SLANT if dy and dx else SIDE for dy, dx in around], jnp.int32)
-    ways = steps(passable)
-
-    def allowed(at: Int32[Array, "2"]) -> Bool[Array, "8"]:
-        """Whether each of the eight steps from a cell can be taken."""
-        found = []
-        for dy, dx in around:
-            forward = (dy, dx) in ways
-            mask = ways[dy, dx] if forward else ways[-dy, -dx]
-            place = at if forward else at + jnp.array([dy, dx], jnp.int32)
-            found.append(mask.at[place[0], place[1]].get(mode="fill", fill_value=False))
-        return jnp.stack(found)
+    ways = [onto[d] if d in onto else shifted(onto[-d[0], -d[1]], *d, fill=False) for d in around]
+    left = [jnp.where(go, shifted(field, *d, fill=NO_WAY), NO_WAY) for go, d in zip(ways, around, strict=True)]
+    best = jnp.argmin(jnp.stack(left) + step[:, None, None], axis=0)
 
     def going(carry: tuple[Array, Array, Array]) -> Bool[Array, ""]:
         return ~straight & (carry[0] != goal).any() & (whole < NO_WAY)
 
     def walk(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         at, gone, cells = carry
-        there = at[None] + jnp.array(around, jnp.int32)
-        left = field.at[there[:, 0], there[:, 1]].get(mode="fill", fill_value=NO_WAY)
-        best = jnp.argmin(jnp.where(allowed(at), left + step, NO_WAY))
-        at, gone = there[best], gone + step[best]
+        onward = best[at[0], at[1]]
+        at, gone = at + jnp.array(around, jnp.int32)[onward], gone + step[onward]
         passed = gone * config.substeps <= whole * number
-        return at, gone, jnp.where(passed[:, None], (at + start - reach)[None], cells)
+        return at, gone, jnp.where(passed[:, None], (at + middle - reach)[None], cells)
 
     still = jnp.broadcast_to(start, (config.substeps, 2))
     _, _, cells = jax.lax.while_loop(going, walk, (begin, jnp.array(0, jnp.int32), still))
