@@ -48,9 +48,9 @@ def fit(
 ) -> Fit:
     """The building placed for a team. `build` makes it with cells of a given size.
 
-    Without a spacing it takes the coarsest from which a robot can see 99% of what it can see with the finest; the
-    shortest range in the team says how coarse that may be. Robots without a body (`config.roads` is false) take
-    straight lines between the sites, if those see 99% of the floor or a spacing is given, and roads otherwise.
+    Without a spacing it takes the widest with which a robot gets to see 99% of the floor, or of what it gets to see
+    with the finest; the shortest range in the team says how wide that may be. Robots without a body (`config.roads` is
+    false) take straight lines between the sites, if those see 99% of the floor or a spacing is given, else roads.
     """
     range_m = shortest_range_m or config.sensor_range_m
     if not config.roads:
@@ -61,15 +61,18 @@ def fit(
     cell_m = fitting_cell_m(build, config)
     if spacing_m is not None:
         return _placed(build, _with_spacing(config, spacing_m, cell_m))
-    finest = _placed(build, _with_spacing(config, SPACINGS[-1] * range_m, cell_m))
-    for share in SPACINGS[:-1]:
+    tried: list[Fit] = []
+    for share in SPACINGS:
         try:
-            found = _placed(build, _with_spacing(config, share * range_m, cell_m))
-        except MapError:
+            tried.append(_placed(build, _with_spacing(config, share * range_m, cell_m)))
+        except MapError:  # too many sites, or cells that close a door
             continue
-        if found.seen >= ENOUGH * finest.seen:
-            return found
-    return finest
+        if tried[-1].seen >= ENOUGH:
+            return tried[-1]
+    if not tried:
+        return _placed(build, _with_spacing(config, SPACINGS[0] * range_m, cell_m))  # raises the map's error
+    most = max(found.seen for found in tried)
+    return next(found for found in tried if found.seen >= ENOUGH * most)
 
 
 def body_radius_m(build: Callable[[float], Building], radius_m: float | None) -> float:

@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Int, Int32, UInt8
 from decmarvel.core.camera import scan, sensor_disc
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import site_mask
-from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Site
+from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, UNKNOWN, Site
 from decmarvel.robot.graph import from_sites, shortest_paths, whole_network
-from decmarvel.robot.roads import Network
+from decmarvel.robot.roads import PATIENCE, Network, grow_network, no_network
 from decmarvel.worlds.building import Building
 from decmarvel.worlds.place import place
 from decmarvel.worlds.world import World
@@ -40,25 +40,53 @@ def reachable_sites(config: Config, world: World) -> Bool[np.ndarray, "I J"]:
 
 
 def visible_cells(config: Config, world: World) -> Bool[np.ndarray, "Y X"]:
-    """Free cells that can be seen from some reachable site.
+    """Free cells that a robot gets to see: from all sites that it can reach; on roads as `explored_cells` says."""
+    if config.roads:
+        return explored_cells(config, world)
+    reachable = _graph(config, world.free, world.start)[1]
+    cells = np.asarray(_graph(config, world.free, world.start)[0].cell)[np.asarray(reachable)]
+    belief = np.zeros(world.free.shape, np.uint8)
+    look_around(config, world, cells, belief)
+    return belief == FREE
 
-    Sites are scanned in chunks, in a fixed random order; sites with no unseen cell in range are skipped.
+
+def explored_cells(config: Config, world: World) -> Bool[np.ndarray, "Y X"]:
+    """Free cells that a robot gets to see which goes to every viewpoint that it learns of and looks all around there.
+
+    What it has not seen it cannot pass, so where viewpoints are far apart it may find fewer ways than there are.
     """
-    free = np.asarray(world.free)
+    belief = np.zeros(world.free.shape, np.uint8)
+    network = no_network(config.lattice.sites(len(belief)))
+    looked = np.zeros(network.age.shape, bool)
+    cells, waited = np.asarray(config.lattice.cell(world.start))[None], 0
+    while waited <= PATIENCE + 1:
+        look_around(config, world, cells, belief)
+        network, reachable = _grown(config, jnp.asarray(belief), network, world.start)
+        new = np.asarray(reachable) & (np.asarray(network.cell)[..., 0] >= 0) & ~looked
+        cells, looked = np.asarray(network.cell)[new], looked | new
+        waited = 0 if len(cells) else waited + 1
+    return belief == FREE
+
+
+def look_around(
+    config: Config, world: World, cells: Int32[np.ndarray, "n 2"], belief: UInt8[np.ndarray, "Y X"]
+) -> None:
+    """Add to a belief what can be seen from some cells, looking in all directions.
+
+    Cells are scanned in chunks, in a fixed random order; those around which nothing is unknown are skipped.
+    """
     reach = sensor_disc(config).reach
-    network, reachable = _graph(config, world.free, world.start)
-    cells = np.asarray(network.cell)[np.asarray(reachable)]
     cells = np.random.default_rng(0).permutation(cells).astype(np.int32)
-    unseen = free.copy()
+    truth = np.where(np.asarray(world.free), FREE, OCCUPIED).astype(np.uint8)
     # What a camera sees does not depend on the lattice, so that all spacings share one compiled program.
     looking = replace(config, spacing_m=2 * config.cell_m, coarsest_cell_m=config.cell_m, roads=False, radius_m=0.0)
-    while len(cells := cells[_any_around(unseen, cells, reach)]):
+    while len(cells := cells[_any_around((belief == UNKNOWN) & (truth == FREE), cells, reach)]):
         chunk, cells = cells[:_CHUNK], cells[_CHUNK:]
         padded = np.concatenate([chunk, np.repeat(chunk[:1], _CHUNK - len(chunk), axis=0)])
         patches = np.asarray(_scans(looking, world.free, jnp.asarray(padded)))
         for (y, x), patch in zip(chunk.tolist(), patches, strict=False):
-            unseen[y - reach : y + reach + 1, x - reach : x + reach + 1] &= ~patch
-    return free & ~unseen
+            square = slice(y - reach, y + reach + 1), slice(x - reach, x + reach + 1)
+            belief[square] = np.where(patch, truth[square], belief[square])
 
 
 def _any_around(mask: Bool[np.ndarray, "Y X"], cells: Int32[np.ndarray, "n 2"], reach: int) -> Bool[np.ndarray, " n"]:
@@ -74,6 +102,15 @@ def _any_around(mask: Bool[np.ndarray, "Y X"], cells: Int32[np.ndarray, "n 2"], 
 def _graph(config: Config, free: Bool[Array, "Y X"], start: Site) -> tuple[Network, Bool[Array, "I J"]]:
     belief: UInt8[Array, "Y X"] = jnp.where(free, FREE, OCCUPIED).astype(jnp.uint8)
     network = whole_network(config, belief, jnp.array(config.radius_mm, jnp.int32))
+    return network, shortest_paths(network.length_mm, from_sites(site_mask(network.age.shape[0], start))) < FAR_MM
+
+
+@partial(jax.jit, static_argnums=0)
+def _grown(
+    config: Config, belief: UInt8[Array, "Y X"], network: Network, start: Site
+) -> tuple[Network, Bool[Array, "I J"]]:
+    """The network after a belief grew anywhere, and the sites that can be reached over it."""
+    network = grow_network(config, belief, network, None, jnp.array(config.radius_mm, jnp.int32))
     return network, shortest_paths(network.length_mm, from_sites(site_mask(network.age.shape[0], start))) < FAR_MM
 
 
