@@ -144,7 +144,7 @@ def settle(
     return jnp.where(ready[..., None], place, cell), age + (waiting & ~ready).astype(jnp.int32)
 
 
-def tile_of(colour: Int32[Array, "*n"], own: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
+def tile_of(colour: Int32[Array, "*n"], own: Int32[Array, "..."]) -> Int32[Array, "*n"]:
     """Row or column of the tile of a colour that is at most two tiles from a cell's own tile."""
     return own + (colour - own + 2) % COLOURS - 2
 
@@ -251,10 +251,11 @@ def straight_lengths(
     there = jnp.stack([jnp.stack([shift_sites(cell[..., axis], k, none) for axis in (0, 1)], axis=-1) for k in half])
     here = jnp.broadcast_to(cell[None], there.shape)
     straight = straight_mm(config, there - here)
-    shorter = (cell[..., 0] >= 0) & (there[..., 0] >= 0) & (straight < length_mm)
+    shorter = (here[..., 0] >= 0) & (there[..., 0] >= 0) & (straight < length_mm)
     # Most lines that are not clear are blocked at one of a few points: only the others are followed, some at a time.
-    some = jnp.abs(there - here).max(axis=-1)[..., None] * np.arange(1, PROBES + 1, dtype=np.int32) // (PROBES + 1)
-    likely = shorter & lines_pass(codes, here, there, some)
+    away = jnp.abs(there - here).max(axis=-1)
+    probes = jnp.stack([away * part // (PROBES + 1) for part in range(1, PROBES + 1)], axis=-1)
+    likely = shorter & lines_pass(codes, here, there, probes)
     start, end = here.reshape(-1, 2), there.reshape(-1, 2)
     total = likely.sum(dtype=jnp.int32)
     (order,) = jnp.nonzero(likely.reshape(-1), size=-(-likely.size // LINES) * LINES, fill_value=likely.size)

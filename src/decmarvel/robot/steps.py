@@ -53,7 +53,7 @@ def spread(
     corner = jnp.pad(jnp.where(square, 0, NO_WAY).astype(jnp.int16), 1, constant_values=NO_WAY)
     side, slant = (jnp.array(unit * length, jnp.int16) for length in (SIDE, SLANT))
 
-    def nearer(_: Scalar, wide: Int16[Array, "Y+2 X+2"]) -> Int16[Array, "Y+2 X+2"]:
+    def nearer(_: Scalar, wide: Int16[Array, "h w"]) -> Int16[Array, "h w"]:
         straight = jnp.minimum(
             jnp.minimum(wide[:-2, 1:-1], wide[2:, 1:-1]), jnp.minimum(wide[1:-1, :-2], wide[1:-1, 2:])
         )
