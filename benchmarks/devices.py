@@ -10,6 +10,7 @@ differs is told of once, with the arrays that do.
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -45,9 +46,9 @@ def advance(config: Config, planner: Planner, flight: InFlight) -> tuple[InFligh
     return jax.vmap(lambda flight: decide(config, planner, flight))(flight)
 
 
-def differing(one: Any, other: Any, mission: int) -> list[str]:
-    """The arrays of a tree that differ in a mission."""
-    found = []
+def differing(trees: Sequence[Any], mission: int) -> list[str]:
+    """The arrays of two trees that differ in a mission."""
+    (one, other), found = trees, []
     for (path, left), right in zip(jax.tree.leaves_with_path(one), jax.tree.leaves(other), strict=True):
         if jnp.issubdtype(left.dtype, jax.dtypes.prng_key):
             continue
@@ -80,8 +81,8 @@ def main() -> None:
         flights = [each[0] for each in after]
         kept, decided = (jax.device_get([part(each) for each in after]) for part in (state_of, move_of))
         for mission in sorted(same):
-            told = [("planner", what) for what in differing(*decided, mission)]
-            told = told or [("simulator", what) for what in differing(*kept, mission)]
+            told = [("planner", what) for what in differing(decided, mission)]
+            told = told or [("simulator", what) for what in differing(kept, mission)]
             if told:
                 same.remove(mission)
                 reasons[told[0][0]] += 1

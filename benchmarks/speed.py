@@ -18,10 +18,11 @@ import numpy as np
 from decmarvel.core.camera import footprint, limited_turn
 from decmarvel.core.config import Config
 from decmarvel.core.jax_setup import enable_compilation_cache
-from decmarvel.core.types import RETURNING, Robot
-from decmarvel.robot.graph import edges, from_sites, shortest_paths
+from decmarvel.core.types import RETURNING, Robot, Sight
+from decmarvel.robot.graph import from_sites, network, shortest_paths
 from decmarvel.robot.guard import intend
-from decmarvel.robot.sight import sight_window
+from decmarvel.robot.roads import Network
+from decmarvel.robot.sight import look_again
 from decmarvel.simulation import roster
 from decmarvel.simulation.environment import agree, arrive, travel, views
 from decmarvel.simulation.fleet import Fleet
@@ -97,32 +98,38 @@ def stages(config: Config, name: str, flight: InFlight, robots: int) -> None:
     proposals, _ = propose(keys, seen, flight.memory)
     intents = per_robot(lambda robot, v, p: intend(config, robot, v, p))(team, seen, proposals)
     settle = jax.jit(jax.vmap(lambda k, r, i, v, p: agree(config, k, r, i, v, p)))
-    move = settle(flight.key, team, intents, seen, proposals)
-    lengths = per_robot(lambda a, b: config.lattice.move_length_mm(a, b))(team.site, move.target)
-    turns = per_robot(lambda h, w, n: limited_turn(config, h, w, n))(team.heading, move.heading, lengths)
+    move, lengths = settle(flight.key, team, intents, seen, proposals)
+    turns = per_robot(lambda r, w, n: limited_turn(config, r, w, n))(team, move.heading, lengths)
     move_all = jax.jit(jax.vmap(lambda k, s, m, n, t: travel(config, k, s, s.robots, m, n, t, m.mode <= RETURNING)[:2]))
     beliefs, _ = move_all(flight.key, flight.state, move, lengths, turns)
-    land = per_robot(lambda r, m, n, t, b: arrive(config, r, m, n, t, b))
+    land = per_robot(lambda r, i, m, n, t, b: arrive(config, r, i, m, n, t, b))
 
-    def footprints(free: jax.Array, robots: Robot, key: jax.Array) -> jax.Array:
-        return jax.vmap(lambda c, h: footprint(config, free, c, h, key))(
-            config.lattice.cell(robots.site), robots.heading
-        )
+    def look(free: jax.Array, robots: Robot, key: jax.Array) -> jax.Array:
+        def one(r: Robot) -> jax.Array:
+            cell = r.graph.cell[r.site[0], r.site[1]]
+            return footprint(config, free, cell, r.heading, key, r.range_mm, r.fov_deg)
 
-    look = jax.jit(jax.vmap(footprints))
-    sites = team.visits.shape[-1]
-    utilities = per_robot(lambda b, m: sight_window(config, b, sites, m)[0])
-    paths = per_robot(lambda e, u: shortest_paths(config, e, from_sites(u > 0)))
-    rows = [
+        return jax.vmap(one)(robots)
+
+    def linked(robot: Robot, target: jax.Array, belief: jax.Array) -> Network:
+        before = Network(robot.graph.cell, robot.graph.age, robot.graph.length_mm)
+        return network(config, belief, before, (robot.site + target) // 2, robot.radius_mm)
+
+    def utilities(robot: Robot, target: jax.Array, belief: jax.Array) -> Sight:
+        graph, none, middle = robot.graph, jnp.zeros(robot.visits.shape, bool), (robot.site + target) // 2
+        return look_again(config, graph.sight, robot.belief, belief, graph.cell, none, middle, robot.range_mm)
+
+    paths = per_robot(lambda length, u: shortest_paths(length, from_sites(u > 0)))
+    rows: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
         ("views (candidates, guard)", state_views, (flight.state,)),
         (f"planner {name}", propose, (keys, seen, flight.memory)),
         ("conflicts", settle, (flight.key, team, intents, seen, proposals)),
         ("motion: six sensing substeps, team record", move_all, (flight.key, flight.state, move, lengths, turns)),
-        ("arrival: graph and the rest", land, (team, move, lengths, turns, beliefs)),
-        ("- one camera footprint", look, (flight.state.world.free, team, flight.key)),
-        ("- edges", per_robot(lambda b: edges(config, b)), (team.belief,)),
-        ("- utilities of the window", utilities, (team.belief, team.site)),
-        ("- one shortest-path field", paths, (team.graph.edge, team.graph.utility)),
+        ("arrival: graph and the rest", land, (team, intents, move, lengths, turns, beliefs)),
+        ("- one camera footprint", jax.jit(jax.vmap(look)), (flight.state.world.free, team, flight.key)),
+        ("- viewpoints and edges", per_robot(linked), (team, move.target, beliefs)),
+        ("- utilities near changes", per_robot(utilities), (team, move.target, beliefs)),
+        ("- one shortest-path field", paths, (team.graph.length_mm, team.graph.utility)),
     ]
     print(f"\nStages, {count} robots, planner {name}, {jax.devices()[0].device_kind}\n")
     print("| stage | ms | µs a robot |\n|---|---|---|")

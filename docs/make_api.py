@@ -23,7 +23,7 @@ WIDTH = 116
 SECTIONS = {
     "Missions": ("fly", "record", "replay", "Mission", "Flight", "Outcome", "Moment"),
     "Buildings": ("generate", "load_map", "Building", "MapError"),
-    "Teams and constants": ("Fleet", "Config"),
+    "Teams and constants": ("Member", "Team", "read_team", "TeamError", "Fleet", "Config"),
     "Planners": ("planner", "Planner", "LocalView", "Proposal", "PlannerError", "WeightsError"),
     "Recordings": ("Recording", "load_recording", "RecordingError"),
 }
@@ -133,10 +133,18 @@ def signature(name: str, node: ast.FunctionDef, module: Any) -> str:
     for defaults in (arguments.defaults, arguments.kw_defaults):
         for place, default in enumerate(defaults):
             if isinstance(default, ast.Name | ast.Attribute):
-                defaults[place] = ast.Constant(eval(ast.unparse(default), vars(module)))  # type: ignore[call-overload]
+                defaults[place] = constant(eval(ast.unparse(default), vars(module)))  # type: ignore[call-overload]
     returns = f" -> {written(node.returns)}" if node.returns and node.name != "__init__" else ""
     line = f"{name}({written(arguments).replace('=', ' = ')}){returns}"
     return re.sub(r"(: |-> )\"(\w+)\"", r"\1\2", line)  # types that are named in quotes
+
+
+def constant(value: Any) -> ast.expr:
+    """A default's value; of an object with nothing but defaults of its own, its class."""
+    if value is None or isinstance(value, str | int | float | tuple):
+        return ast.Constant(value)
+    assert value == type(value)()
+    return ast.Call(ast.Name(type(value).__name__), [], [])
 
 
 def written(node: ast.AST) -> str:

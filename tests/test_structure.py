@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -82,6 +83,45 @@ def test_modules_and_functions_fit_on_a_few_screens(name):
     for node in ast.walk(parsed(MODULES[name])):
         if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60:
             assert f"{name}: {node.name}" in LONG_FOR_A_REASON
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.name)
+def test_files_of_tests_fit_on_some_screens(path):
+    assert len(path.read_text().splitlines()) <= 500
+
+
+WRITTEN = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+"""Documents that people write; reports of benchmarks are generated into folders below `docs`."""
+LONG_LINES = {"training-log.md"}
+"""Documents whose lines are as long as they are: commands as they were typed, and headings."""
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a document with their numbers, without blocks of code and tables."""
+    inside = False
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        fence = line.lstrip().startswith("```")
+        inside ^= fence
+        if not (inside or fence or line.startswith("|")):
+            yield number, line
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
+def test_lines_of_documents_end_at_120_characters(path):
+    """Where they can be broken: not within a command or a link."""
+    if path.name in LONG_LINES:
+        return
+    for number, line in prose(path):
+        parts = re.findall(r"`[^`]*`\S*|!?\[[^]]*\]\([^)]*\)\S*|\S+", line)
+        assert len(line) <= 120 or len(parts) == 1, f"{path.name}:{number}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_architecture_page_names_every_module(name):
+    """Folders and modules by their names, as code."""
+    stem = Path(name).stem if Path(name).stem != "__init__" else Path(name).parent.name
+    named = re.findall(r"`([\w/]+)`", (ROOT / "docs" / "architecture.md").read_text())
+    assert stem == "__main__" or stem in {part for each in named for part in each.split("/")}
 
 
 def test_the_package_has_ten_folders_and_no_modules_beside_them():

@@ -1,6 +1,8 @@
-"""The types that pass between the stages on board, in the order of the data flow.
+"""The types that several stages on board share, in the order of the data flow.
 
-What only the simulator knows has its types in `simulation.types`, the ground truth in `worlds.world`.
+What one function makes has its type beside it: `Intent` in `robot.guard`, `Observation` and `Ways` in
+`robot.observation`, `Goal` in `robot.planners.goals`. What only the simulator knows has its types in
+`simulation.types`, the ground truth in `worlds.world`.
 
 Y, X: rows and columns of the grid of cells. I, J: rows and columns of the lattice of sites. N: robots (a static
 maximum). K: neighbour slots (25). H: headings per node (3). B: heading bins (36). L: remembered decisions (10).
@@ -95,7 +97,8 @@ class Own(eqx.Module):
     """What one robot knows of itself, as single numbers.
 
     The simulator's robot, the planner's view, the networks' input and the memory of training all extend this class. So
-    a fact that is added here, and set where a robot takes off (`simulation.environment.reset`), reaches all of them.
+    a fact that is added here reaches all of them. It has its first value where a robot takes off
+    (`simulation.environment.reset`) and keeps it, unless `simulation.environment.arrive` gives it another.
     """
 
     number: Int32[Array, "*batch"]

@@ -5,7 +5,6 @@ line that its body can follow, or a way over cells on which it meets no third vi
 never becomes unknown again, so viewpoints stay where they are and edges only become shorter.
 """
 
-import functools
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,13 +16,10 @@ from jaxtyping import Array, Bool, Int16, Int32, UInt8
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SELF_SLOT, SLOTS, shift_sites
 from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Scalar, Site
+from decmarvel.robot.steps import NO_WAY, SIDE, SLANT, shifted, spread, steps, way_mm
 
 PATIENCE = 2
 """Decisions for which a tile waits until nothing unknown is nearer to its middle than its viewpoint would be."""
-SIDES = ((0, 1), (1, 0))
-DIAGONALS = ((1, 1), (1, -1))
-SIDE, SLANT = 12, 17
-"""Lengths of a step to the side and of a diagonal one. The second is a little longer than it is: 12 * 1.414 = 16.97."""
 COLOURS = 5
 """Tiles with equal colours are five tiles apart, farther than two ways reach together."""
 LABEL_BITS = 5
@@ -35,8 +31,6 @@ LENGTH_BITS = 11
 """A way between two viewpoints of at most 36 * 48 + 17 fits into these bits."""
 NONE = 2**30
 """Stands for no meeting of two ways."""
-NO_WAY = 32000
-"""More than any way, and with one more step still a number of 16 bits: then a relaxation takes microseconds."""
 
 
 class Network(NamedTuple):
@@ -150,60 +144,7 @@ def settle(
     return jnp.where(ready[..., None], place, cell), age + (waiting & ~ready).astype(jnp.int32)
 
 
-def steps(passable: Bool[Array, "Y X"]) -> dict[tuple[int, int], Bool[Array, "Y X"]]:
-    """From which cells a body can step to the neighbour at each offset (half of the eight; the others are the same)."""
-    found = {}
-    for dy, dx in SIDES:
-        found[dy, dx] = passable & shifted(passable, dy, dx, False)
-    for dy, dx in DIAGONALS:
-        corners = shifted(passable, dy, 0, False) & shifted(passable, 0, dx, False)
-        found[dy, dx] = passable & shifted(passable, dy, dx, False) & corners
-    return found
-
-
-def shifted(values: Array, dy: int, dx: int, fill: int | bool) -> Array:
-    """The value at an offset of at most one cell from each cell; `fill` outside."""
-    height, width = values.shape
-    return jnp.pad(values, 1, constant_values=fill)[1 + dy : 1 + dy + height, 1 + dx : 1 + dx + width]
-
-
-def way_mm(config: Config, units: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Length of a way over steps in millimetres, rounded up."""
-    parts = SIDE * config.stride
-    return (config.spacing_mm * units + parts - 1) // parts
-
-
-def spread(
-    passable: Bool[Array, "Y X"], start: Int16[Array, "Y X"], unit: int, most: Scalar | int
-) -> Int16[Array, "Y X"]:
-    """Shortest ways over at most `most` steps from the cells with a start value. Lengths count `unit`.
-
-    Walls are numbers here, and the field keeps a border, so that a relaxation is a few operations on 16 bits.
-    """
-    height, width = passable.shape
-    wall = jnp.where(passable, 0, NO_WAY).astype(jnp.int16)
-    square = passable[:-1, :-1] & passable[1:, 1:] & passable[1:, :-1] & passable[:-1, 1:]
-    corner = jnp.pad(jnp.where(square, 0, NO_WAY).astype(jnp.int16), 1, constant_values=NO_WAY)
-    side, slant = (jnp.array(unit * length, jnp.int16) for length in (SIDE, SLANT))
-
-    def nearer(_: Scalar, wide: Int16[Array, "Y+2 X+2"]) -> Int16[Array, "Y+2 X+2"]:
-        straight = jnp.minimum(
-            jnp.minimum(wide[:-2, 1:-1], wide[2:, 1:-1]), jnp.minimum(wide[1:-1, :-2], wide[1:-1, 2:])
-        )
-        slanted = [
-            jnp.maximum(corner[low:, left:][:height, :width], wide[2 * low :, 2 * left :][:height, :width])
-            for low in (0, 1)
-            for left in (0, 1)
-        ]
-        through = jnp.minimum(straight + side, functools.reduce(jnp.minimum, slanted) + slant)
-        known = jnp.minimum(wide[1:-1, 1:-1], jnp.maximum(through, wall))
-        return jnp.pad(known, 1, constant_values=NO_WAY)
-
-    wide = jnp.pad(start, 1, constant_values=NO_WAY)
-    return jax.lax.fori_loop(0, most, nearer, wide)[1:-1, 1:-1]
-
-
-def tile_of(colour: Int32[Array, "*n"], own: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
+def tile_of(colour: Int32[Array, "*n"], own: Int32[Array, "..."]) -> Int32[Array, "*n"]:
     """Row or column of the tile of a colour that is at most two tiles from a cell's own tile."""
     return own + (colour - own + 2) % COLOURS - 2
 
@@ -222,8 +163,8 @@ def meetings(passable: Bool[Array, "Y X"], way: Int16[Array, "Y X"]) -> Int32[Ar
     return jnp.stack(found)
 
 
-def bent_lengths(config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"]) -> Int32[Array, "K I J"]:
-    """Lengths of the ways between viewpoints whose surroundings touch; FAR_MM where they do not.
+def bent_lengths(config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"]) -> Int32[Array, "H I J"]:
+    """Lengths of the ways to the later half of the slots, where surroundings of viewpoints touch; elsewhere FAR_MM.
 
     A way to a cell is no longer than one and a half strides, so that its tile is at most two tiles from the cell's own
     and from that of the cell's neighbours.
@@ -247,14 +188,15 @@ def bent_lengths(config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array
             (tile_of(paint // COLOURS, own_y), tile_of(paint % COLOURS, own_x))
             for paint in (pair >> LABEL_BITS, pair & (LABELS - 1))
         )
+        slot = 5 * (b_y - a_y) + b_x - a_x + SELF_SLOT
         near = (least < NONE) & (jnp.abs(b_y - a_y) <= 2) & (jnp.abs(b_x - a_x) <= 2)
-        slot = jnp.where(near, 5 * (b_y - a_y) + b_x - a_x + SELF_SLOT, SLOTS)
-        return least | (2**LENGTH_BITS - 1), found.at[slot, a_y, a_x].min(total, mode="drop")
+        first_y, first_x = (jnp.where(slot > SELF_SLOT, a, b) for a, b in ((a_y, b_y), (a_x, b_x)))
+        half = jnp.where(near, jnp.abs(slot - SELF_SLOT) - 1, SLOTS)
+        return least | (2**LENGTH_BITS - 1), found.at[half, first_y, first_x].min(total, mode="drop")
 
-    none = jnp.array(NO_WAY, jnp.int32)
-    first = jnp.full((count, passable.shape[1]), -1, jnp.int32), jnp.full((SLOTS, count, count), none)
-    found = jax.lax.while_loop(lambda carry: (carry[0] < NONE).any(), take, first)[1]
-    found = jnp.stack([jnp.minimum(found[k], shift_sites(found[SLOTS - 1 - k], k, none)) for k in range(SLOTS)])
+    nothing = jnp.full((SELF_SLOT, count, count), NO_WAY, jnp.int32)
+    first = jnp.full((count, passable.shape[1]), -1, jnp.int32)
+    found = jax.lax.while_loop(lambda carry: (carry[0] < NONE).any(), take, (first, nothing))[1]
     return jnp.where(found < NO_WAY, way_mm(config, found), FAR_MM)
 
 
@@ -301,18 +243,19 @@ def line_is_clear(
 
 
 def straight_lengths(
-    config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"], length_mm: Int32[Array, "K I J"]
-) -> Int32[Array, "K I J"]:
-    """Lengths of the straight lines between viewpoints that a body can follow, if shorter than known; else FAR_MM."""
+    config: Config, passable: Bool[Array, "Y X"], cell: Int32[Array, "I J 2"], length_mm: Int32[Array, "H I J"]
+) -> Int32[Array, "H I J"]:
+    """Lengths of the ways to the later half of the slots, with straight lines that a body can follow, if shorter."""
     none, codes = jnp.array(-1, jnp.int32), line_codes(passable)
     half = range(SELF_SLOT + 1, SLOTS)
     there = jnp.stack([jnp.stack([shift_sites(cell[..., axis], k, none) for axis in (0, 1)], axis=-1) for k in half])
     here = jnp.broadcast_to(cell[None], there.shape)
     straight = straight_mm(config, there - here)
-    shorter = (cell[..., 0] >= 0) & (there[..., 0] >= 0) & (straight < length_mm[SELF_SLOT + 1 :])
+    shorter = (here[..., 0] >= 0) & (there[..., 0] >= 0) & (straight < length_mm)
     # Most lines that are not clear are blocked at one of a few points: only the others are followed, some at a time.
-    some = jnp.abs(there - here).max(axis=-1)[..., None] * np.arange(1, PROBES + 1, dtype=np.int32) // (PROBES + 1)
-    likely = shorter & lines_pass(codes, here, there, some)
+    away = jnp.abs(there - here).max(axis=-1)
+    probes = jnp.stack([away * part // (PROBES + 1) for part in range(1, PROBES + 1)], axis=-1)
+    likely = shorter & lines_pass(codes, here, there, probes)
     start, end = here.reshape(-1, 2), there.reshape(-1, 2)
     total = likely.sum(dtype=jnp.int32)
     (order,) = jnp.nonzero(likely.reshape(-1), size=-(-likely.size // LINES) * LINES, fill_value=likely.size)
@@ -325,10 +268,14 @@ def straight_lengths(
 
     begin = (jnp.array(0, jnp.int32), jnp.zeros(likely.size, bool))
     clear = jax.lax.while_loop(lambda carry: carry[0] < total, follow, begin)[1].reshape(likely.shape)
-    found = jnp.where(clear, straight, FAR_MM)
+    return jnp.where(clear, straight, length_mm)
+
+
+def both_ways(length_mm: Int32[Array, "H I J"]) -> Int32[Array, "K I J"]:
+    """Lengths of the ways to all slots from those to the later half: they are as long in both directions."""
     far = jnp.array(FAR_MM, jnp.int32)
-    back = [shift_sites(found[SELF_SLOT - 1 - k], k, far) for k in range(SELF_SLOT)]
-    return jnp.concatenate([jnp.stack(back), jnp.full((1, *cell.shape[:2]), FAR_MM, jnp.int32), found])
+    back = [shift_sites(length_mm[SELF_SLOT - 1 - k], k, far) for k in range(SELF_SLOT)]
+    return jnp.concatenate([jnp.stack(back), jnp.full((1, *length_mm.shape[1:]), far), length_mm])
 
 
 def straight_mm(config: Config, offset: Int32[Array, "*n 2"]) -> Int32[Array, "*n"]:
@@ -353,8 +300,8 @@ def grow_network(
     age = jax.lax.dynamic_slice(before.age, (first[0], first[1]), (count, count))
     length_mm = jax.lax.dynamic_slice(before.length_mm, (0, first[0], first[1]), (SLOTS, count, count))
     cell, age = settle(config, passable, undecided, jnp.where(cell >= 0, cell - corner[None, None], -1), age)
-    length_mm = jnp.minimum(length_mm, bent_lengths(config, passable, cell))
-    length_mm = jnp.minimum(length_mm, straight_lengths(config, passable, cell, length_mm))
+    bent_mm = jnp.minimum(length_mm[SELF_SLOT + 1 :], bent_lengths(config, passable, cell))
+    length_mm = jnp.minimum(length_mm, both_ways(straight_lengths(config, passable, cell, bent_mm)))
     cell = jnp.where(cell >= 0, cell + corner[None, None], -1)
     return Network(
         jax.lax.dynamic_update_slice(before.cell, cell, (first[0], first[1], 0)),

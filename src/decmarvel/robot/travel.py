@@ -8,20 +8,8 @@ from decmarvel.core.angles import scaled_step
 from decmarvel.core.config import Config
 from decmarvel.core.types import Scalar
 from decmarvel.core.windows import cut
-from decmarvel.robot.roads import (
-    NO_WAY,
-    SIDE,
-    SLANT,
-    body_reach,
-    line_codes,
-    line_is_clear,
-    passable_cells,
-    shifted,
-    spread,
-    steps,
-    straight_mm,
-    way_mm,
-)
+from decmarvel.robot.roads import body_reach, line_codes, line_is_clear, passable_cells, straight_mm
+from decmarvel.robot.steps import NO_WAY, SIDE, SLANT, shifted, spread, steps, way_mm
 
 
 def travel_path(

@@ -98,11 +98,10 @@ PLANNERS = {
 
 
 def planner(name: str = BEST_PLANNER, weights: str | Path | None = None) -> "Planner":
-    """The planner with this name: nearest, sector, smmr, nbvp, shared-greedy, random, options, dec-marvel or marvel.
+    """The planner with this name, one of those in the README; `decmarvel explore --help` lists them, too.
 
-    `options`, the default, is the package's learned planner; `dec-marvel` is the paper's actor and `marvel` that of its
-    predecessor, for which the package has no weights yet. `weights` is a file of `decmarvel train` with other weights
-    for one of these three. An unknown name, or weights that do not fit, raise a `PlannerError` or a
+    `weights` is a file of `decmarvel train`, for learned planners only. Without it they fly with the weights in the
+    package, if there are any. An unknown name, or weights that are missing or do not fit, raise a `PlannerError` or a
     `WeightsError` of one line.
     """
     if name not in PLANNERS:
