@@ -3,7 +3,9 @@
 Maps grow in steps, as robots' maps do, and the network grows with them.
 """
 
+import dataclasses
 from itertools import pairwise
+from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles.roads
-from cases import ROADS, SITES, WIDE_ROADS, draw_case
+from cases import ROADS, SITES, SMALL, WIDE_ROADS, draw_case
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS
 from decmarvel.core.types import FAR_MM, FREE
 from decmarvel.robot.graph import from_sites, network, shortest_paths, whole_network
 from decmarvel.robot.roads import Network, body_reach, grow_network, no_network, passable_cells, undecided_cells
 from decmarvel.robot.travel import travel_path
+from decmarvel.simulation.fleet import Bodies, Fleet
 from minds import whole
+from missions import jitted_reset
 
 RADII_MM = (0, 150, 250, 450)
 RIM = (103, 131)
@@ -257,6 +261,24 @@ def check_path(config: Config, free: np.ndarray, cells: list, end: tuple[int, in
         parts = oracles.roads.shortest_way(free, here, there, 9 * config.stride // 2 + 1)
         assert parts is not None
         assert np.hypot(there[0] - here[0], there[1] - here[1]) * cell_mm <= part_mm + 1.5 * cell_mm
+
+
+@pytest.mark.slow
+def test_every_robot_stands_at_a_viewpoint_of_its_own():
+    """Robots of different width start together. A smaller one does not wait for a better viewpoint at its base."""
+    config = dataclasses.replace(SMALL, coarsest_cell_m=0.2, roads=True, radius_m=0.45)
+    radius_mm = whole([450, 150, 0])
+    fleet = dataclasses.replace(
+        Fleet.of(3, 40.0), bodies=dataclasses.replace(Bodies.alike(config, 3), radius_mm=radius_mm)
+    )
+    for seed in (45, 92, 130, 262, 270):
+        with patch.dict(SITES, {config: 10}):
+            world = draw_case(config, seed).world
+        robots = jax.device_get(jitted_reset(config, jax.random.key(seed), world, fleet).robots)
+        for number in range(3):
+            cell = robots.graph.cell[number, *robots.base[number]]
+            assert cell[0] >= 0
+            assert fits(config, robots.belief[number], int(radius_mm[number]))[tuple(cell)]
 
 
 def test_a_robot_that_stays_is_where_it_was():
