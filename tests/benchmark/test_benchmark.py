@@ -23,14 +23,12 @@ import pytest
 from decmarvel.benchmark import metrics
 from decmarvel.benchmark.batches import coverage_curve, make_batches
 from decmarvel.benchmark.executors import LocalExecutor
+from decmarvel.benchmark.maps import Fits, Map, Terms, content_digest, fit_all, folder_maps, heldout_maps
 from decmarvel.benchmark.rows import KEY, SCHEMA, RowsError, identities, read_rows, shards, table
 from decmarvel.benchmark.store import open_store
 from decmarvel.benchmark.trials import (
     Setting,
     Trial,
-    content_digest,
-    folder_maps,
-    heldout_maps,
     map_number,
     mission_key,
     settings,
@@ -54,14 +52,24 @@ ONE_CORE = {"JAX_NUM_CPU_DEVICES": "1"}
 """As in the process of the tests, so that they share compiled programs."""
 GRID = ["--planners", "nearest", "--robots", "2", "--budgets", "60,90", "--broken", "0,1", "--trials", "3"]
 COLUMNS = (
-    "planner communicates robots budget_m map_id seed broken noise coverage success strict_success metres_to_99 "
-    "overlap overlap_cumulative individual_99 individual_99_count stranded decisions travelled_m curve weights version"
+    "planner communicates robots budget_m map_id seed broken noise fov_deg range_m radius_m spacing_m "
+    "coverage success strict_success metres_to_99 overlap overlap_cumulative individual_99 individual_99_count "
+    "stranded decisions travelled_m curve weights version"
 )
 
 
 def grid() -> list[Trial]:
     """The trials of GRID."""
-    return trials(settings({"nearest": None}, [2], [60.0, 90.0], [0, 1]), heldout_maps(3, CONFIG), 3)
+    return trials(settings({"nearest": None}, [2], [60.0, 90.0], [0, 1]), [names(heldout_maps("indoor", 3))], 3)
+
+
+def names(maps: list[Map]) -> list[str]:
+    return [each.name for each in maps]
+
+
+def fitted(count: int) -> Fits:
+    """Held-out maps as the paper's robots explore them."""
+    return fit_all(heldout_maps("indoor", count), [10.0], Terms())
 
 
 def run(capsys, *arguments: object) -> tuple[int, str, str]:
@@ -129,7 +137,7 @@ def test_a_row_is_its_mission(done):
     """The same figures as from one mission that flies alone."""
     fly = jax.jit(run_mission, static_argnums=(0, 1, 5))
     rows = by_identity(done)
-    maps = {building.name: building for building in heldout_maps(3, CONFIG)}
+    maps = {each.name: each.build(CONFIG.cell_m) for each in heldout_maps("indoor", 3)}
     for trial in grid():
         world = place(maps[trial.map_id], CONFIG)
         key = mission_key(jnp.uint32(trial.seed), jnp.asarray(map_number(trial.map_id), jnp.uint32))
@@ -149,9 +157,8 @@ def test_a_row_is_its_mission(done):
 @pytest.mark.slow
 def test_rows_depend_on_nothing_but_their_mission(done):
     """Another batch size, budgets mixed, the order reversed; a batch that is filled up."""
-    maps = heldout_maps(3, CONFIG)
     some = [trial for trial in reversed(grid()) if trial.seed == 0][:10]
-    batches = make_batches(some, CONFIG, PLANNED, maps, 4, mix_budgets=True)
+    batches = make_batches(some, PLANNED, fitted(3), 4, mix_budgets=True)
     assert [len(batch.trials) for batch in batches] == [4, 4, 2]
     assert len({trial.setting.budget_m for trial in batches[1].trials}) == 2
     expected = by_identity(done)
@@ -264,10 +271,10 @@ def test_interrupted(tmp_path):
 
 @pytest.mark.slow
 def test_one_run_at_a_time(capsys, copy):
-    maps = heldout_maps(3, CONFIG)
-    with open_store(copy, CONFIG, maps):
+    fits = fitted(3)
+    with open_store(copy, Terms(), fits):
         assert "another run" in refused(capsys, *GRID, "--out", copy)
-    with open_store(copy, CONFIG, maps) as store:
+    with open_store(copy, Terms(), fits) as store:
         assert store.missing(grid()) == []
 
 
@@ -277,7 +284,11 @@ def test_one_run_at_a_time(capsys, copy):
     [
         (lambda terms: terms.update(version="0.0.9"), ["decmarvel 0.0.9", "another --out"]),
         (lambda terms: terms["config"].update(fov_deg=90), ["fov_deg = 90", "120", "another --out"]),
-        (lambda terms: terms["maps"].update({"indoor-heldout-000001": "0"}), ["map 'indoor-heldout-000001'"]),
+        (
+            lambda terms: terms["maps"].update({"indoor-heldout-000001, 10 m": "0"}),
+            ["map 'indoor-heldout-000001, 10"],
+        ),
+        (lambda terms: terms.pop("options"), ["radius_m = not noted, now it is auto", "another --out"]),
         (lambda terms: terms["noise"]["mild"].update(range_sd_m=9.0), ["noise level 'mild'"]),
         (lambda terms: terms.update(format="other"), ["benchmark.json", "not the"]),
     ],
@@ -295,7 +306,8 @@ def test_other_terms_are_refused(capsys, copy, change, words):
 
 @pytest.mark.slow
 def test_lost_terms_and_other_spacing_are_refused(capsys, copy):
-    assert "spacing_m = 4.0, now it is 2.0" in refused(capsys, *GRID, "--spacing", 2, "--out", copy)
+    assert "spacing_m = auto, now it is 2.0" in refused(capsys, *GRID, "--spacing", 2, "--out", copy)
+    assert "radius_m = auto, now it is 0.3" in refused(capsys, *GRID, "--radius", 0.3, "--out", copy)
     (copy / "benchmark.json").unlink()
     assert "no benchmark.json" in refused(capsys, *GRID, "--out", copy)
 
@@ -320,7 +332,7 @@ def test_foreign_and_damaged_rows(capsys, copy, tmp_path):
     assert "twice" in complaint(copy)
     pq.write_table(pa.table({"planner": ["nearest"]}), copy / "rows" / "again.parquet")
     assert "no column 'communicates'" in complaint(copy)
-    bad = read_rows(path).set_column(8, "coverage", pa.array(["much"] * len(read_rows(path))))
+    bad = read_rows(path).set_column(12, "coverage", pa.array(["much"] * len(read_rows(path))))
     pq.write_table(bad, copy / "rows" / "again.parquet")
     assert "not the rows" in complaint(copy)
     (copy / "rows" / "again.parquet").unlink()
@@ -347,7 +359,8 @@ def test_foreign_and_damaged_rows(capsys, copy, tmp_path):
         (["--broken", "-1"], ["--broken"]),
         (["--noise", "milde"], ["--noise", "did you mean 'mild'"]),
         (["--batch", "0"], ["--batch"]),
-        (["--spacing", "3"], ["--spacing"]),
+        (["--spacing", "13"], ["--spacing", "0.1 to 12 m"]),
+        (["--spacing", "wide"], ["--spacing", "write auto"]),
         (["--maps", "nowhere"], ["nowhere", "no such folder"]),
         (["--maps", "."], ["no map in this folder"]),
     ],
@@ -377,20 +390,19 @@ def test_maps_of_a_folder(tmp_path):
     for number, name in enumerate(("map10.npy", "map2.png", "map1.yaml")):
         save(generate("indoor", "heldout", number), tmp_path / name)
     (tmp_path / "notes.txt").touch()
-    maps = folder_maps(tmp_path, CONFIG, 99)
-    assert [building.name for building in maps] == ["map1", "map2", "map10"]
-    assert [building.name for building in folder_maps(tmp_path, CONFIG, 1)] == ["map1"]
-    flown = trials([Setting("nearest", 2, 60.0)], maps, 5)
+    assert names(folder_maps(tmp_path, 99)) == ["map1", "map2", "map10"]
+    assert names(folder_maps(tmp_path, 1)) == ["map1"]
+    flown = trials([Setting("nearest", 2, 60.0)], [names(folder_maps(tmp_path, 99))], 5)
     assert [(trial.map_id, trial.seed) for trial in flown] == [
         ("map1", 0), ("map2", 0), ("map10", 0), ("map1", 1), ("map2", 1),
     ]  # fmt: skip
     assert [trial.recorded for trial in flown] == [True, False, False, False, False]
-    same, other = heldout_maps(2, CONFIG)
+    same, other = (each.build(CONFIG.cell_m) for each in heldout_maps("indoor", 2))
     assert content_digest(same) == content_digest(generate("indoor", "heldout", 0)) != content_digest(other)
     assert content_digest(replace(same, start=other.start)) != content_digest(same)
     save(generate("indoor", "heldout", 0), tmp_path / "map2.npy")
     with pytest.raises(MapError, match=r"map2\.npy and map2\.png|map2\.png and map2\.npy"):
-        folder_maps(tmp_path, CONFIG, 99)
+        folder_maps(tmp_path, 99)
 
 
 def test_chance_depends_on_map_and_seed_alone():
@@ -414,13 +426,13 @@ def test_chance_depends_on_map_and_seed_alone():
 
 def test_programs_are_few():
     """Budgets and failures are data; planner, team, noise and size of the map make a program."""
-    maps = heldout_maps(4, CONFIG)
+    fits = fitted(4)
     grid = settings({"nearest": None, "sector": None}, [2, 4], [60.0, 90.0, 120.0], [0, 1], list(NOISE_LEVELS))
-    wanted = trials(grid, maps, 4)
-    mixed = make_batches(wanted, CONFIG, PLANNED, maps, 24, mix_budgets=True)
+    wanted = trials(grid, [names(heldout_maps("indoor", 4))], 4)
+    mixed = make_batches(wanted, PLANNED, fits, 24, mix_budgets=True)
     assert len(mixed) == 2 * 2 * 3
     assert all(len(batch.trials) == 24 for batch in mixed)
-    apart = make_batches(wanted, CONFIG, PLANNED, maps, 3, mix_budgets=False)
+    apart = make_batches(wanted, PLANNED, fits, 3, mix_budgets=False)
     for batch in (*mixed, *apart):
         assert len({(t.setting.planner, t.setting.robots, t.setting.noise) for t in batch.trials}) == 1
         assert batch.config.noise == NOISE_LEVELS[batch.trials[0].setting.noise]

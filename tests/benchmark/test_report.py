@@ -15,13 +15,14 @@ import pytest
 import decmarvel
 from decmarvel.benchmark.metrics import COLUMNS, shown_in
 from decmarvel.benchmark.report import published, tables
+from decmarvel.benchmark.report.conditions import Condition
 from decmarvel.benchmark.report.page import write_report
 from decmarvel.benchmark.report.published import Published, Spread
 from decmarvel.benchmark.report.statistics import (
     wilcoxon,
     wilson,
 )
-from decmarvel.benchmark.report.summary import Condition, Results
+from decmarvel.benchmark.report.summary import Results
 from decmarvel.benchmark.rows import table, write_shard
 from decmarvel.cli import main
 from decmarvel.core.config import Config
@@ -41,6 +42,10 @@ def row(planner="nearest", map_id="map-0", metres=None, coverage=None, **more):
         "seed": 0,
         "broken": 0,
         "noise": "off",
+        "fov_deg": 120,
+        "range_m": 10.0,
+        "radius_m": 0.0,
+        "spacing_m": 4.0,
         "coverage": coverage if coverage is not None else 1.0 if success else 0.5,
         "success": success,
         "strict_success": success,

@@ -17,6 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Int32, UInt32
 
 from decmarvel import __version__
+from decmarvel.benchmark.maps import Fits
 from decmarvel.benchmark.metrics import COLUMNS, Landed
 from decmarvel.benchmark.rows import CURVE_STEP_M, table
 from decmarvel.benchmark.trials import Trial, map_number, mission_key
@@ -27,8 +28,7 @@ from decmarvel.recording.recorder import Recorder
 from decmarvel.robot.planners.base import Planner
 from decmarvel.simulation.fleet import Fleet
 from decmarvel.simulation.mission import MissionLog, Outcome, fly_logged, outcome, take_off
-from decmarvel.worlds import Building
-from decmarvel.worlds.place import place, placement
+from decmarvel.worlds.fit import Fit
 from decmarvel.worlds.world import World
 
 _POLL_S = 0.01
@@ -41,7 +41,8 @@ class Batch:
     config: Config
     planner: Planner
     trials: tuple[Trial, ...]
-    maps: dict[str, Building]
+    fits: dict[str, Fit]
+    """The maps of the trials, by name."""
     size: int
     """Missions that the program takes; a smaller batch is filled up."""
 
@@ -60,25 +61,22 @@ class Flown:
 
 
 def make_batches(
-    missing: Iterable[Trial],
-    config: Config,
-    planners: dict[str, Planner],
-    maps: Sequence[Building],
-    size: int,
-    mix_budgets: bool,
+    missing: Iterable[Trial], planners: dict[str, Planner], fits: Fits, size: int, mix_budgets: bool
 ) -> list[Batch]:
-    """Trials of the same program together: planner, team size, noise, size of the map, cap on decisions.
+    """Trials of the same program together: planner, team size, configuration, size of the map, cap on decisions.
 
     Budgets and failures are data. On an accelerator they share a batch; on a CPU each budget has its own, because
     every mission of a batch costs until the last one has landed.
     """
-    by_name = {building.name: building for building in maps}
-    sites = {name: placement(building, config).sites for name, building in by_name.items()}
 
     def program(trial: Trial) -> tuple[Any, ...]:
-        setting = trial.setting
-        cap = config.max_decisions(setting.budget_m)
-        common = (list(planners).index(setting.planner), setting.robots, setting.noise, sites[trial.map_id], cap)
+        setting, found = trial.setting, fits[trial.map_id, trial.setting.range_m]
+        config = found.config
+        lattice = (config.roads, config.radius_m, config.spacing_m, config.coarsest_cell_m, found.world.free.shape[0])
+        common = (
+            *(list(planners).index(setting.planner), setting.robots, setting.fov_deg, setting.range_m, setting.noise),
+            *(*lattice, config.max_decisions(setting.budget_m)),
+        )
         return common if mix_budgets else (*common, setting.budget_m, setting.broken)
 
     batches = []
@@ -87,12 +85,14 @@ def make_batches(
         for begin in range(0, len(members), size):
             some = tuple(members[begin : begin + size])
             setting = some[0].setting
+            there = {trial.map_id: fits[trial.map_id, setting.range_m] for trial in some}
+            config = there[some[0].map_id].config
             batches.append(
                 Batch(
-                    config=replace(config, noise=NOISE_LEVELS[setting.noise]),
+                    config=replace(config, fov_deg=setting.fov_deg, noise=NOISE_LEVELS[setting.noise]),
                     planner=planners[setting.planner],
                     trials=some,
-                    maps={trial.map_id: by_name[trial.map_id] for trial in some},
+                    fits=there,
                     size=size,
                 )
             )
@@ -104,7 +104,7 @@ def fly_batch(batch: Batch) -> Flown:
     devices = len(jax.devices())
     size = math.ceil(batch.size / devices) * devices
     first = batch.trials[0].setting
-    worlds = {name: jax.device_get(place(building, batch.config)) for name, building in batch.maps.items()}
+    worlds = {name: found.world for name, found in batch.fits.items()}
     fleets = [jax.device_get(trial.fleet) for trial in batch.trials]
     filler = replace(batch.trials[-1], setting=replace(first, budget_m=0.0, broken=0))  # ends at the first decision
     trials = [*batch.trials, *[filler] * (size - len(batch.trials))]
@@ -201,6 +201,10 @@ def _row(batch: Batch, trial: Trial, mission: Landed, curve: list[int]) -> dict[
         "seed": trial.seed,
         "broken": setting.broken,
         "noise": setting.noise,
+        "fov_deg": setting.fov_deg,
+        "range_m": setting.range_m,
+        "radius_m": batch.config.radius_m,
+        "spacing_m": batch.config.spacing_m,
         **{column.name: column.read(mission) for _, column in COLUMNS},
         "curve": curve,
         "weights": setting.weights,
@@ -210,7 +214,7 @@ def _row(batch: Batch, trial: Trial, mission: Landed, curve: list[int]) -> dict[
 
 def _recording(batch: Batch, trial: Trial, world: World, fleet: Fleet, log: MissionLog, decisions: int) -> Recording:
     first = jax.tree.map(lambda leaf: leaf[0], log.moments)
-    building, setting = batch.maps[trial.map_id], trial.setting
+    building, setting = batch.fits[trial.map_id].building, trial.setting
     recorder = Recorder(batch.config, building, world, fleet, planner=setting.planner, seed=trial.seed, first=first)
     recorder.add_all(log, decisions)
     return recorder.recording(complete=True)

@@ -13,9 +13,9 @@ from decmarvel.simulation.mission import Outcome
 How = Literal["share", "mean", "sum", "average"]
 """How the values of many missions become one: the share of missions with Wilson's interval, the mean with a bootstrap
 interval, the sum, or the mean alone."""
-Place = Literal["table1", "more", "table3", "noise", "overview", "tests"]
-"""Where a metric is shown: the paper's Table I, the table below it, the tables of breakdowns and of noise, the overview
-figure, the paired tests."""
+Place = Literal["table1", "more", "table3", "noise", "cameras", "families", "overview", "tests"]
+"""Where a metric is shown: the paper's Table I, the table below it, the tables of breakdowns, of noise, of cameras and
+of families of maps, the overview figure, the paired tests."""
 Columns = Mapping[str, np.ndarray]
 """Columns of the rows, an entry for each mission. A missing number is NaN."""
 
@@ -126,7 +126,7 @@ METRICS: tuple[Metric, ...] = (
         digits=3,
         label="merged coverage",
         goal=0.99,
-        shown=("table1", "table3", "noise", "overview", "tests"),
+        shown=("table1", "table3", "noise", "cameras", "families", "overview", "tests"),
     ),
     Metric(
         "success",
@@ -138,7 +138,7 @@ METRICS: tuple[Metric, ...] = (
         heading="success, %",
         scale=100.0,
         label="success",
-        shown=("table1", "table3", "noise", "tests"),
+        shown=("table1", "table3", "noise", "cameras", "families", "tests"),
     ),
     Metric(
         "strict_success",
@@ -160,7 +160,7 @@ METRICS: tuple[Metric, ...] = (
         optional=True,
         heading="metres to 99%",
         spread=True,
-        shown=("table1", "table3", "noise"),
+        shown=("table1", "table3", "noise", "cameras", "families"),
     ),
     Metric(
         "penalised",
@@ -171,7 +171,7 @@ METRICS: tuple[Metric, ...] = (
         heading="penalised metres",
         spread=True,
         label="penalised metres to 99%",
-        shown=("more", "noise", "overview", "tests"),
+        shown=("more", "noise", "cameras", "families", "overview", "tests"),
     ),
     Metric(
         "overlap",
@@ -182,7 +182,7 @@ METRICS: tuple[Metric, ...] = (
         heading="overlap ratio",
         digits=3,
         spread=True,
-        shown=("table1",),
+        shown=("table1", "cameras", "families"),
     ),
     Metric(
         "overlap_cumulative",

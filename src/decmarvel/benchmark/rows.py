@@ -25,6 +25,10 @@ SCHEMA = pa.schema(
         pa.field("seed", pa.int64(), nullable=False),
         pa.field("broken", pa.int32(), nullable=False),
         pa.field("noise", pa.string(), nullable=False),
+        pa.field("fov_deg", pa.int32(), nullable=False),
+        pa.field("range_m", pa.float64(), nullable=False),
+        pa.field("radius_m", pa.float64(), nullable=False),
+        pa.field("spacing_m", pa.float64(), nullable=False),
         *(pa.field(column.name, column.kind, nullable=metric.optional) for metric, column in COLUMNS),
         pa.field("curve", pa.list_(pa.uint16()), nullable=False),
         pa.field("weights", pa.string()),
@@ -32,11 +36,13 @@ SCHEMA = pa.schema(
     ]
 )
 """Every column, in order. What they mean is in docs/benchmark.md."""
-KEY = ("planner", "weights", "robots", "budget_m", "map_id", "seed", "broken", "noise")
+KEY = ("planner", "weights", "robots", "budget_m", "map_id", "seed", "broken", "noise", "fov_deg", "range_m")
 """The columns that name a mission. No two rows of a benchmark share them."""
 CURVE_STEP_M = 16.0
 """Distance between two values of a curve."""
 FOLDER = "rows"
+_BEFORE_CAMERAS = {"fov_deg": 120, "range_m": 10.0, "radius_m": 0.0, "spacing_m": 4.0}
+"""What all robots were like before these were columns."""
 _FIRST_VERSION = "0.1.0"
 _OPTION_WEIGHTS = ("3f374a2277616984",)
 """Fingerprints of the weights of `options` that were in the package while that planner was named dec-marvel."""
@@ -89,6 +95,9 @@ def _read(path: Path) -> pa.Table:
     for metric, column in COLUMNS:
         if metric.optional and column.name not in table.column_names:  # a metric that is younger than the file
             table = table.append_column(column.name, pa.nulls(len(table), column.kind))
+    for name, value in _BEFORE_CAMERAS.items():
+        if name not in table.column_names:
+            table = table.append_column(name, pa.array([value] * len(table), SCHEMA.field(name).type))
     if missing := [name for name in SCHEMA.names if name not in table.column_names]:
         raise RowsError(f"{path}: not the rows of a benchmark (no column '{missing[0]}'); move it elsewhere")
     try:

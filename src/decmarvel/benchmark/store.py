@@ -11,16 +11,19 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from decmarvel import __version__
+from decmarvel.benchmark.maps import Fits, Terms, fit_digest
 from decmarvel.benchmark.rows import FOLDER, RowsError, identities, read_rows, shards, write_shard
-from decmarvel.benchmark.trials import Trial, content_digest
-from decmarvel.core.config import NOISE_LEVELS, Config
+from decmarvel.benchmark.trials import Trial
+from decmarvel.core.config import NOISE_LEVELS
 from decmarvel.core.files import clean_up, write_whole
 from decmarvel.recording.format import Recording
-from decmarvel.worlds import Building
+from decmarvel.simulation.team import PAPER
 
 FORMAT = "decmarvel-benchmark"
 TERMS = "benchmark.json"
 MISSIONS = "missions"
+AUTO = "auto"
+"""An option that follows from each map."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Store:
 
 
 @contextmanager
-def open_store(folder: Path, config: Config, maps: Iterable[Building]) -> Iterator[Store]:
+def open_store(folder: Path, terms: Terms, fits: Fits) -> Iterator[Store]:
     """Begin or continue a benchmark. One that was made under other terms, or is being written, is refused."""
     for each in (folder, folder / FOLDER, folder / MISSIONS):
         each.mkdir(parents=True, exist_ok=True)
@@ -57,11 +60,11 @@ def open_store(folder: Path, config: Config, maps: Iterable[Building]) -> Iterat
     with lock:
         for each in (folder, folder / FOLDER, folder / MISSIONS):
             clean_up(each)
-        _agree_on_terms(folder, config, maps)
+        _agree_on_terms(folder, terms, fits)
         yield Store(folder)
 
 
-def _agree_on_terms(folder: Path, config: Config, maps: Iterable[Building]) -> None:
+def _agree_on_terms(folder: Path, terms: Terms, fits: Fits) -> None:
     """Compare with what the folder was begun with, and note the maps that are new."""
     path = folder / TERMS
     old = _read_terms(path)
@@ -70,9 +73,10 @@ def _agree_on_terms(folder: Path, config: Config, maps: Iterable[Building]) -> N
     new: dict[str, Any] = {
         "format": FORMAT,
         "version": __version__,
-        "config": {name: value for name, value in dataclasses.asdict(config).items() if name != "noise"},
+        "config": {name: value for name, value in dataclasses.asdict(PAPER).items() if name != "noise"},
+        "options": {name: AUTO if value is None else value for name, value in dataclasses.asdict(terms).items()},
         "noise": {name: dataclasses.asdict(level) for name, level in NOISE_LEVELS.items()},
-        "maps": {building.name: content_digest(building) for building in maps},
+        "maps": {f"{name}, {range_m:g} m": fit_digest(found) for (name, range_m), found in fits.items()},
     }
     if old is not None:
         if difference := _difference(old, new):
@@ -89,7 +93,7 @@ def _read_terms(path: Path) -> dict[str, Any] | None:
         terms = json.loads(path.read_text())
         if terms["format"] != FORMAT or not all(isinstance(terms[name], dict) for name in ("config", "noise", "maps")):
             raise ValueError
-        return dict(terms)
+        return {"options": {}} | terms  # folders from before robots had options
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
@@ -100,14 +104,15 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     """The first difference between two terms, in words."""
     if old.get("version") != new["version"]:
         return f"decmarvel {old.get('version')}, this is {new['version']}"
-    for name in sorted(old["config"].keys() | new["config"].keys()):
-        before, now = old["config"].get(name), new["config"].get(name)
-        if before != now:
-            return f"{name} = {before}, now it is {now}"
+    for part in ("config", "options"):
+        for name in sorted(old[part].keys() | new[part].keys()):
+            before, now = old[part].get(name, "not noted"), new[part].get(name, "not noted")
+            if before != now:
+                return f"{name} = {before}, now it is {now}"
     for name in sorted(old["noise"].keys() & new["noise"].keys()):
         if old["noise"][name] != new["noise"][name]:
             return f"another meaning of the noise level '{name}'"
     for name in sorted(old["maps"].keys() & new["maps"].keys()):
         if old["maps"][name] != new["maps"][name]:
-            return f"another content of the map '{name}'"
+            return f"another content of the map '{name}', or other viewpoints in it"
     return None

@@ -1,27 +1,19 @@
 """What a benchmark flies: settings, the maps and seeds of their trials, and the random choices of a mission."""
 
-import hashlib
 import itertools
-import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import jax
-import numpy as np
-import yaml
 from jaxtyping import Array, UInt32
 
-from decmarvel.core.config import Config
 from decmarvel.core.types import Key
 from decmarvel.simulation.fleet import Fleet
-from decmarvel.worlds import Building, MapError, generate, load
+from decmarvel.simulation.team import PAPER
 
-Identity = tuple[str, str | None, int, float, str, int, int, str]
-"""The key of a row: planner, weights, robots, budget_m, map_id, seed, broken, noise."""
-
-_MAP_SUFFIXES = (".yaml", ".yml", ".png", ".pgm", ".npy")
+Identity = tuple[str, str | None, int, float, str, int, int, str, int, float]
+"""The key of a row: planner, weights, robots, budget_m, map_id, seed, broken, noise, fov_deg, range_m."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +29,13 @@ class Setting:
     """A name in `NOISE_LEVELS`."""
     weights: str | None = None
     """Digest of a learned planner's weights."""
+    fov_deg: int = PAPER.fov_deg
+    range_m: float = PAPER.sensor_range_m
+    """Of the camera."""
 
     def __str__(self) -> str:
         extras = [f"{self.broken} broken"] * (self.broken > 0) + [f"{self.noise} noise"] * (self.noise != "off")
+        extras += [camera_text(self.fov_deg, self.range_m)] * (not is_usual_camera(self.fov_deg, self.range_m))
         return ", ".join([f"{self.planner} {self.robots} x {self.budget_m:g} m", *extras])
 
 
@@ -66,6 +62,8 @@ class Trial:
             self.seed,
             setting.broken,
             setting.noise,
+            setting.fov_deg,
+            setting.range_m,
         )
 
     @property
@@ -77,7 +75,19 @@ class Trial:
     @property
     def recording_name(self) -> str:
         setting = self.setting
-        return f"{setting.planner}_{setting.robots}x{setting.budget_m:g}m_{self.map_id}_{self.seed}.npz"
+        usual = is_usual_camera(setting.fov_deg, setting.range_m)
+        camera = "" if usual else f"_{setting.fov_deg}deg{setting.range_m:g}m"
+        return f"{setting.planner}_{setting.robots}x{setting.budget_m:g}m{camera}_{self.map_id}_{self.seed}.npz"
+
+
+def is_usual_camera(fov_deg: int, range_m: float) -> bool:
+    """Whether it is the paper's camera, which is named nowhere but where others stand beside it."""
+    return (fov_deg, range_m) == (PAPER.fov_deg, PAPER.sensor_range_m)
+
+
+def camera_text(fov_deg: int, range_m: float) -> str:
+    """In words."""
+    return f"{fov_deg} deg {range_m:g} m camera"
 
 
 def map_number(map_id: str) -> int:
@@ -96,70 +106,31 @@ def settings(
     budgets_m: Sequence[float],
     broken: Sequence[int] = (0,),
     noise: Sequence[str] = ("off",),
+    fovs_deg: Sequence[int] = (PAPER.fov_deg,),
+    ranges_m: Sequence[float] = (PAPER.sensor_range_m,),
 ) -> list[Setting]:
     """The grid. `planners` gives the digest of each planner's weights, None where it has none."""
-    combinations = itertools.product(planners.items(), robots, noise, broken, budgets_m)
+    combinations = itertools.product(planners.items(), robots, fovs_deg, ranges_m, noise, broken, budgets_m)
     return [
-        Setting(name, size, float(budget_m), failures, level, weights)
-        for (name, weights), size, level, failures, budget_m in combinations
+        Setting(name, size, float(budget_m), failures, level, weights, fov_deg, float(range_m))
+        for (name, weights), size, fov_deg, range_m, level, failures, budget_m in combinations
     ]
 
 
-def trials(grid: Iterable[Setting], maps: Sequence[Building], count: int) -> list[Trial]:
-    """Trial t of every setting flies map t, and when the maps are used up the first again with the next seed.
+def trials(grid: Iterable[Setting], families: Sequence[Sequence[str]], count: int) -> list[Trial]:
+    """So many missions for each setting on each family of maps, which are given by their names.
 
-    The first trial of a setting without failures and noise is recorded.
+    Trial t flies map t of the family, and when the maps are used up the first again with the next seed. The first trial
+    of a setting without failures and noise is recorded.
     """
     return [
         Trial(
             setting,
-            maps[t % len(maps)].name,
-            t // len(maps),
+            names[t % len(names)],
+            t // len(names),
             recorded=t == 0 and setting.broken == 0 and setting.noise == "off",
         )
         for setting in grid
+        for names in families
         for t in range(count)
     ]
-
-
-def heldout_maps(count: int, config: Config) -> list[Building]:
-    """The first generated maps that no planner was trained on."""
-    return [generate("indoor", "heldout", index, config.cell_m) for index in range(count)]
-
-
-def folder_maps(folder: Path, config: Config, most: int) -> list[Building]:
-    """The maps in a folder, at most so many, in the order of their names, numbers in them taken as numbers.
-
-    A picture that a ROS .yaml points to is a part of that map, not one of its own.
-    """
-    if not folder.is_dir():
-        raise MapError(f"{folder}: there is no such folder; give one with map files ({', '.join(_MAP_SUFFIXES)})")
-    files = sorted((path for path in folder.iterdir() if path.suffix.lower() in _MAP_SUFFIXES), key=_natural)
-    pictures = {picture for path in files for picture in _pictures(path)}
-    files = [path for path in files if path.name not in pictures and not path.name.startswith(".")]
-    if not files:
-        raise MapError(f"{folder}: no map in this folder; put map files there ({', '.join(_MAP_SUFFIXES)})")
-    for one, other in itertools.pairwise(sorted(files, key=lambda path: path.stem)):
-        if one.stem == other.stem:
-            raise MapError(f"{folder}: {one.name} and {other.name} would be one map id; rename one of them")
-    return [load(path, cell_m=config.cell_m) for path in files[:most]]
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
-
-
-def _pictures(path: Path) -> list[str]:
-    """Names of the pictures that a map file points to. Errors in the file are reported when it is loaded."""
-    if path.suffix.lower() not in (".yaml", ".yml"):
-        return []
-    try:
-        return [Path(yaml.safe_load(path.read_text())["image"]).name]
-    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
-        return []
-
-
-def content_digest(building: Building) -> str:
-    """A fingerprint of all that a map contributes to a mission."""
-    about = f"{building.free.shape} {building.start} {building.cell_m!r} "
-    return hashlib.sha256(about.encode() + np.packbits(building.free).tobytes()).hexdigest()

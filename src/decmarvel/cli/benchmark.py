@@ -1,23 +1,27 @@
 """`decmarvel benchmark`: fly a grid of settings on many maps, and keep a row of every mission."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from decmarvel.cli.options import (
+    CAMERA,
+    FAMILY_NAMES,
+    Radius,
     Spacing,
+    Speed,
     Weights,
+    YawRate,
     check_name,
     check_range,
     complain,
     make_folder,
     parse_spacing,
+    robot_options,
 )
 from decmarvel.core.limits import BUDGET_LIMITS_M, MAX_ROBOTS
 from decmarvel.simulation.roster import PLANNERS, planner
@@ -26,10 +30,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from decmarvel.benchmark.batches import Batch
+    from decmarvel.benchmark.maps import Map, Terms
 
 MOST_TRIALS = 1_000_000
-_LINE_EVERY_S = 10.0
 T = TypeVar("T")
 
 
@@ -41,14 +44,28 @@ def benchmark(
     ] = None,
     robots: Annotated[str, typer.Option(metavar="N,N", help="Team sizes, 1 to 16.")] = "2,4,8",
     budgets: Annotated[str, typer.Option(metavar="M,M", help="Travel budgets in metres.")] = "720,800,1024",
-    trials: Annotated[int, typer.Option(metavar="T", help="Missions for each setting.")] = 100,
+    trials: Annotated[int, typer.Option(metavar="T", help="Missions for each setting and family of maps.")] = 100,
     maps: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of maps. (default: generated held-out maps)")
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help=f"Of generated maps: {FAMILY_NAMES}. (default: indoor)"),
     ] = None,
     broken: Annotated[str, typer.Option(metavar="K,K", help="How many robots break down on the way.")] = "0",
     noise: Annotated[str, typer.Option(metavar="NAME,NAME", help="Perception: off, mild or harsh.")] = "off",
     weights: Weights = None,
-    spacing: Spacing = "4",
+    spacing: Spacing = "auto",
+    fov: Annotated[
+        str,
+        typer.Option(metavar="DEG,DEG", help="Horizontal fields of view, 30 to 360.", rich_help_panel=CAMERA),
+    ] = "120",
+    range_: Annotated[
+        str, typer.Option("--range", metavar="M,M", help="How far cameras see.", rich_help_panel=CAMERA)
+    ] = "10",
+    speed: Speed = None,
+    yaw_rate: YawRate = None,
+    radius: Radius = None,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="auto|ADDRESS", help="Fly on a Ray cluster; auto joins one or starts one here."),
@@ -68,20 +85,25 @@ def benchmark(
         budgets_m=_list("--budgets", budgets, float, "metres such as 720,800"),
         broken=_list("--broken", broken, int, "whole numbers such as 0,1,2"),
         noise=_list("--noise", noise, str, "names such as off,mild"),
+        fovs_deg=_list("--fov", fov, int, "whole degrees such as 87,120"),
+        ranges_m=_list("--range", range_, float, "metres such as 5,10"),
+        families=_list("--family", family, str, "names such as indoor,floorplan") if family is not None else None,
+        maps=maps,
         trials=trials,
     )
     grid.check()
     if batch is not None:
         check_range("--batch", batch, 1, 100_000)
-    spacing_m = parse_spacing(spacing) or 4.0
+    terms = robot_options(None, None, None, speed, yaw_rate, radius) | {"spacing_m": parse_spacing(spacing)}
 
     from rich.console import Console
     from rich.markup import escape
 
+    from decmarvel.benchmark.maps import Terms
     from decmarvel.benchmark.rows import stranded
 
     console = Console(highlight=False, soft_wrap=True)
-    rows = _fly(console, out, grid, maps, weights, spacing_m, cluster, batch)
+    rows = _fly(console, out, grid, Terms(**terms), weights, cluster, batch)  # type: ignore[arg-type]
     _print_summary(console, rows)
     if left := stranded(rows):
         line = f"[bold red]{left} robots were left behind. This must never happen: please report it.[/]"
@@ -99,6 +121,10 @@ class _Grid:
     budgets_m: list[float]
     broken: list[int]
     noise: list[str]
+    fovs_deg: list[int]
+    ranges_m: list[float]
+    families: list[str] | None
+    maps: Path | None
     trials: int
 
     def check(self) -> None:
@@ -107,19 +133,36 @@ class _Grid:
         for budget_m in self.budgets_m:
             check_range("--budgets", budget_m, *BUDGET_LIMITS_M, " m")
         check_range("--trials", self.trials, 1, MOST_TRIALS)
+        for fov_deg in self.fovs_deg:
+            robot_options(None, fov_deg, None, None, None, None)
+        for range_m in self.ranges_m:
+            robot_options(None, None, range_m, None, None, None)
         for count in self.broken:
             least = min(self.robots)
             if not 0 <= count <= least:
                 raise complain("--broken", f"{count} of {least} robots cannot break; choose 0 to {least}")
+        if self.maps is not None and self.families is not None:
+            raise complain("--family", "is about generated maps, and --maps takes those of a folder; give one of them")
+
+    def sources(self) -> "list[list[Map]]":
+        """The maps that are flown, a list for each family."""
+        from decmarvel.benchmark.maps import folder_maps, heldout_maps
+        from decmarvel.worlds import FAMILIES
+
+        if self.maps is not None:
+            return [folder_maps(self.maps, self.trials)]
+        families = self.families or ["indoor"]
+        for family in families:
+            check_name("--family", family, FAMILIES)
+        return [heldout_maps(family, self.trials) for family in families]
 
 
 def _fly(
     console: "Console",
     out: Path,
     grid: _Grid,
-    maps: Path | None,
+    terms: "Terms",
     weights: Path | None,
-    spacing_m: float,
     cluster: str | None,
     batch: int | None,
 ) -> "pa.Table":
@@ -127,8 +170,10 @@ def _fly(
     from decmarvel.benchmark import trials as plan
     from decmarvel.benchmark.batches import make_batches
     from decmarvel.benchmark.executors import executor
+    from decmarvel.benchmark.maps import fit_all
     from decmarvel.benchmark.store import open_store
-    from decmarvel.core.config import NOISE_LEVELS, Config
+    from decmarvel.cli.progress import BatchProgress
+    from decmarvel.core.config import NOISE_LEVELS
     from decmarvel.robot.policy.weights import fingerprint
 
     for level in grid.noise:
@@ -140,19 +185,23 @@ def _fly(
         for name in names
     }
     digests = {name: fingerprint(pilot) if PLANNERS[name].learned else None for name, pilot in planners.items()}
-    config = Config(spacing_m=spacing_m)
-    buildings = plan.folder_maps(maps, config, grid.trials) if maps else plan.heldout_maps(grid.trials, config)
-    settings = plan.settings(digests, grid.robots, grid.budgets_m, grid.broken, grid.noise)
-    wanted = plan.trials(settings, buildings, grid.trials)
+    families = grid.sources()
+    with console.status("Fitting viewpoints to the maps"):
+        fits = fit_all((each for maps in families for each in maps), grid.ranges_m, terms)
+    settings = plan.settings(
+        digests, grid.robots, grid.budgets_m, grid.broken, grid.noise, grid.fovs_deg, grid.ranges_m
+    )
+    wanted = plan.trials(settings, [[each.name for each in maps] for maps in families], grid.trials)
     make_folder("--out", out)
-    with flights, open_store(out, config, buildings) as store:
+    with flights, open_store(out, terms, fits) as store:
         missing = store.missing(wanted)
         there = len(wanted) - len(missing)
         already = f"; {there} are there already" if there else ""
-        console.print(f"[bold]{len(wanted)} missions[/]: {len(settings)} settings, {grid.trials} trials each{already}")
+        each = f"{len(settings)} settings, {grid.trials} trials each" + " on each family" * (len(families) > 1)
+        console.print(f"[bold]{len(wanted)} missions[/]: {each}{already}")
         if missing:
             console.print(f"Devices: {flights.description}")
-        batches = make_batches(missing, config, planners, buildings, flights.batch, flights.mix_budgets)
+        batches = make_batches(missing, planners, fits, flights.batch, flights.mix_budgets)
         try:
             with BatchProgress(console, batches, there) as progress, closing(flights.fly(batches)) as flown_batches:
                 for done, flown in flown_batches:
@@ -175,92 +224,22 @@ def _list(option: str, text: str, kind: Callable[[str], T], what: str) -> list[T
     return list(dict.fromkeys(values))
 
 
-class BatchProgress:
-    """How far the benchmark is: a bar in a terminal, a line now and then elsewhere."""
-
-    def __init__(self, console: "Console", batches: "Sequence[Batch]", there: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        self._console = console
-        self._waiting = list(batches)
-        self._done = there
-        self._total = there + sum(len(batch.trials) for batch in batches)
-        self._time = TimeLeft(sum((batch.cost for batch in batches), 0.0))
-        self._last_line = time.monotonic()
-        self._bar = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[setting]}"),
-            TextColumn("{task.fields[left]}"),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self._task = self._bar.add_task("", total=self._total, completed=there, setting=self._setting(), left="")
-
-    def __enter__(self) -> "BatchProgress":
-        self._bar.start()
-        if self._waiting and not self._console.is_terminal:
-            self._console.print("Compiling; half a minute the first time for a planner and a team, then a few seconds.")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, flown: "Batch") -> None:
-        """A batch is stored."""
-        self._waiting.remove(flown)
-        self._done += len(flown.trials)
-        left = self._time.left(flown.cost)
-        self._bar.update(self._task, completed=self._done, setting=self._setting(), left=left)
-        if self._console.is_terminal:
-            return
-        if time.monotonic() - self._last_line >= _LINE_EVERY_S or not self._waiting:
-            self._last_line = time.monotonic()
-            words = ", ".join(part for part in (self._setting(), left) if part)
-            self._console.print(f"{self._done} of {self._total} missions{'; ' * bool(words)}{words}")
-
-    def _setting(self) -> str:
-        return str(self._waiting[0].trials[0].setting) if self._waiting else ""
-
-
-class TimeLeft:
-    """Estimates the time left. The first batch counts only until there is a second: it waits for the compiler."""
-
-    def __init__(self, cost: float) -> None:
-        self._todo = cost
-        self._done = 0.0
-        self._since = time.monotonic()
-        self._batches = 0
-
-    def left(self, cost: float) -> str:
-        """In words, after another batch of this cost."""
-        self._todo -= cost
-        self._done += cost
-        self._batches += 1
-        seconds = (time.monotonic() - self._since) / self._done * self._todo
-        if self._batches == 1:
-            self._done, self._since = 0.0, time.monotonic()
-        if self._todo <= 0:
-            return ""
-        hours, minutes = int(seconds // 3600), int(seconds % 3600 // 60)
-        return (
-            f"about {hours} h {minutes:02d} min left" if hours else f"about {minutes} min {seconds % 60:02.0f} s left"
-        )
-
-
 def _print_summary(console: "Console", rows: "pa.Table") -> None:
     """Means by setting."""
     from rich.table import Table
 
-    by = ["planner", "robots", "budget_m", "broken", "noise"]
+    by = ["planner", "robots", "budget_m", "broken", "noise", "fov_deg", "range_m"]
     means = [("coverage", "mean"), ("success", "mean"), ("metres_to_99", "mean"), ("coverage", "count")]
     groups = rows.group_by(by).aggregate(means).sort_by([(name, "ascending") for name in by]).to_pylist()
-    show_broken, show_noise = (len({group[name] for group in groups}) > 1 for name in ("broken", "noise"))
+    extras: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "broken": ("broken", str),
+        "noise": ("noise", str),
+        "fov_deg": ("view", "{} deg".format),
+        "range_m": ("sight", "{:g} m".format),
+    }
+    shown = {name: extra for name, extra in extras.items() if len({group[name] for group in groups}) > 1}
     table = Table(box=None, pad_edge=False, header_style="dim")
-    heads = ["planner", "robots", "budget", *["broken"] * show_broken, *["noise"] * show_noise]
+    heads = ["planner", "robots", "budget", *(head for head, _ in shown.values())]
     for head in [*heads, "missions", "coverage", "success", "metres to 99%"]:
         table.add_column(head, justify="left" if head in ("planner", "noise") else "right")
     for group in groups:
@@ -269,8 +248,7 @@ def _print_summary(console: "Console", rows: "pa.Table") -> None:
             group["planner"],
             str(group["robots"]),
             f"{group['budget_m']:g} m",
-            *[str(group["broken"])] * show_broken,
-            *[group["noise"]] * show_noise,
+            *(text(group[name]) for name, (_, text) in shown.items()),
             str(group["coverage_count"]),
             f"{group['coverage_mean']:.1%}",
             f"{group['success_mean']:.0%}",

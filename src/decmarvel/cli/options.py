@@ -24,7 +24,7 @@ FAMILY_NAMES = "indoor, office, hall, floorplan, warehouse or mixed"
 """For texts. Importing them from `worlds` would make `--help` slow; a test compares."""
 SPACING_LIMITS_M = (0.1, 12.0)
 USUAL_BUDGET_M = 720.0
-_CAMERA = "Camera and body"
+CAMERA = "Camera and body"
 Spacing = Annotated[
     str,
     typer.Option(
@@ -46,23 +46,23 @@ Weights = Annotated[
 ]
 Sensor = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help=f"A camera or lidar by name: {', '.join(SENSORS)}.", rich_help_panel=_CAMERA),
+    typer.Option(metavar="NAME", help=f"A camera or lidar by name: {', '.join(SENSORS)}.", rich_help_panel=CAMERA),
 ]
 Fov = Annotated[
     int | None,
     typer.Option(
-        metavar="DEG", help="Horizontal field of view, 30 to 360 degrees. (default: 120)", rich_help_panel=_CAMERA
+        metavar="DEG", help="Horizontal field of view, 30 to 360 degrees. (default: 120)", rich_help_panel=CAMERA
     ),
 ]
 Range = Annotated[
     float | None,
-    typer.Option("--range", metavar="M", help="How far it sees. (default: 10)", rich_help_panel=_CAMERA),
+    typer.Option("--range", metavar="M", help="How far it sees. (default: 10)", rich_help_panel=CAMERA),
 ]
 Speed = Annotated[
-    float | None, typer.Option(metavar="M/S", help="Speed of the robots. (default: 1)", rich_help_panel=_CAMERA)
+    float | None, typer.Option(metavar="M/S", help="Speed of the robots. (default: 1)", rich_help_panel=CAMERA)
 ]
 YawRate = Annotated[
-    int | None, typer.Option(metavar="DEG/S", help="How fast they turn. (default: 35)", rich_help_panel=_CAMERA)
+    int | None, typer.Option(metavar="DEG/S", help="How fast they turn. (default: 35)", rich_help_panel=CAMERA)
 ]
 Radius = Annotated[
     float | None,
@@ -70,12 +70,12 @@ Radius = Annotated[
         metavar="M",
         help="Radius of a robot with its safety distance; walls are grown by it. "
         "(default: 0.25; 0 in the paper's buildings of blocks)",
-        rich_help_panel=_CAMERA,
+        rich_help_panel=CAMERA,
     ),
 ]
 TeamFile = Annotated[
     Path | None,
-    typer.Option("--team", metavar="FILE", help="Robots that are not alike: docs/teams.md.", rich_help_panel=_CAMERA),
+    typer.Option("--team", metavar="FILE", help="Robots that are not alike: docs/teams.md.", rich_help_panel=CAMERA),
 ]
 
 

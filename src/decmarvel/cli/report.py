@@ -1,5 +1,6 @@
 """`decmarvel report`: tables, plots and tests from the rows of a benchmark."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from decmarvel.cli.options import check_name, make_folder
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from decmarvel.benchmark.report.conditions import Condition
     from decmarvel.benchmark.report.summary import Results
 
 
@@ -56,24 +58,37 @@ def report(
 
 
 def _print_summary(console: "Console", results: "Results") -> None:
-    """Success and penalised metres without breakdowns and noise; the best planner without a radio in green."""
+    """Success and penalised metres without breakdowns and noise, for each camera."""
+    undisturbed = [condition for condition in results.conditions if condition.undisturbed]
+    if undisturbed:
+        console.print("[bold]Success, and metres to 99%[/] (a mission that did not get there counts with its budget)")
+    for camera in dict.fromkeys(condition.camera for condition in undisturbed):
+        chosen = [condition for condition in undisturbed if condition.camera == camera]
+        if not all(condition.usual_camera for condition in undisturbed):
+            console.print(f"Camera: {camera}")
+        _print_table(console, results, chosen)
+    console.print(f"{results.missions:,} missions in {len(results.conditions)} settings")
+    if results.missing:
+        short = sum(wanted - there for _, _, there, wanted in results.missing)
+        console.print(f"[yellow]Incomplete:[/] {short:,} missions that other planners have flown are not there yet")
+
+
+def _print_table(console: "Console", results: "Results", conditions: "Sequence[Condition]") -> None:
+    """Conditions that differ in budget and team size; the best planner without a radio in green."""
     from rich.table import Table
     from rich.text import Text
 
-    from decmarvel.benchmark.report.summary import Condition
-
-    plain = [condition for condition in results.conditions if condition.plain]
-    budgets_m = sorted({condition.budget_m for condition in plain})
+    budgets_m = sorted({condition.budget_m for condition in conditions})
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("robots")
     table.add_column("planner", no_wrap=True)
     for budget_m in budgets_m:
         table.add_column(f"{budget_m:g} m each", justify="right", no_wrap=True)
-    for robots in sorted({condition.robots for condition in plain}):
+    for robots in sorted({condition.robots for condition in conditions}):
         team = str(robots)
         for planner in results.planners:
             cells = []
-            for condition in (Condition(budget_m, robots) for budget_m in budgets_m):
+            for condition in (conditions[0]._replace(budget_m=budget_m, robots=robots) for budget_m in budgets_m):
                 summary = results.summaries.get((planner, condition))
                 best = planner in results.best(condition, "success")
                 style = "bold green" if best else "dim" if results.communicates[planner] else ""
@@ -83,10 +98,4 @@ def _print_summary(console: "Console", results: "Results") -> None:
                 cells.append(Text(text, style=style))
             table.add_row(Text(team, style="bold"), results.label(planner), *cells)
             team = ""
-    if plain:
-        console.print("[bold]Success, and metres to 99%[/] (a mission that did not get there counts with its budget)")
-        console.print(table)
-    console.print(f"{results.missions:,} missions in {len(results.conditions)} settings")
-    if results.missing:
-        short = sum(wanted - there for _, _, there, wanted in results.missing)
-        console.print(f"[yellow]Incomplete:[/] {short:,} missions that other planners have flown are not there yet")
+    console.print(table)

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Integer
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -74,7 +74,7 @@ class Sheet:
             hatched = axes.contourf(inside, levels=[0.5, 1.5], colors="none", hatches=[HATCH], zorder=0.5, **place)
             hatched.set(edgecolor=FAINT, linewidth=0)
 
-    def paint_kinds(self, axes: Axes, kind: Int[np.ndarray, "Y X"], colours: list[str]) -> None:
+    def paint_kinds(self, axes: Axes, kind: Integer[np.ndarray, "Y X"], colours: list[str]) -> None:
         """Give each cell the colour of its kind."""
         axes.imshow(
             kind[self.window],

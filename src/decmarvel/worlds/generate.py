@@ -53,8 +53,12 @@ def generate(family: str = "indoor", split: str = "heldout", index: int = 0, cel
     free = resample(pixels, pixel_m, cell_m)
     if kind != "indoor":  # indoor buildings are always in one piece, and the search is slow
         free = reachable(free, start)
-    name = f"{family}-{split}-{index:06d}"
+    name = building_name(family, split, index)
     return Building(free=free, start=start, cell_m=cell_m, name=name, blocks=kind == "indoor")
+
+
+def building_name(family: str, split: str, index: int) -> str:
+    return f"{family}-{split}-{index:06d}"
 
 
 def reachable(free: Bool[np.ndarray, "rows columns"], start: tuple[int, int]) -> Bool[np.ndarray, "rows columns"]:

@@ -15,9 +15,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from decmarvel.benchmark.metrics import Metric, shown_in
-from decmarvel.benchmark.report.published import PLANNERS, as_published, published
+from decmarvel.benchmark.report.conditions import Condition
+from decmarvel.benchmark.report.published import PLANNERS, as_published
 from decmarvel.benchmark.report.statistics import Estimate, bootstrap_band
-from decmarvel.benchmark.report.summary import Condition, Results, Summary, in_order
+from decmarvel.benchmark.report.summary import Results, Summary, in_order
 from decmarvel.benchmark.rows import CURVE_STEP_M
 from decmarvel.core.files import write_whole
 from decmarvel.show.style import FAINT, GROUND, INK, OTHER_LOOKS, PLANNER_LOOKS, RADIO_LOOKS, save
@@ -61,7 +62,7 @@ def published_looks(results: Results, conditions: Sequence[Condition]) -> dict[s
     return {
         planner: Look(as_published(planner), *PLANNER_LOOKS[planner], dashed=False)
         for planner in PLANNERS
-        if planner not in results.planners and any(published(planner, c.robots, c.budget_m) for c in conditions)
+        if planner not in results.planners and any(results.published(planner, c) for c in conditions)
     }
 
 
@@ -120,7 +121,7 @@ def draw_success(results: Results, stem: Path) -> None:
             if papers:
                 axes.plot(*zip(*papers, strict=True), **_hollow(look))
         for planner, look in told.items():
-            prints = [(x, published(planner, robots, budget_m)) for x, budget_m in enumerate(budgets)]
+            prints = [(x, results.published(planner, Condition(b, robots))) for x, b in enumerate(budgets)]
             papers = [(x, print.success_percent) for x, print in prints if print is not None]
             if papers:
                 axes.plot(*zip(*papers, strict=True), **_hollow(look))
@@ -157,7 +158,7 @@ def draw_overview(results: Results, stem: Path) -> None:
         at = [middle[summary.condition] + beside for summary in there]
         for axes, metric in zip(panels, metrics, strict=True):
             _points(axes, at, [summary[metric.name] for summary in there], look, metric.figure_scale, across=True)
-            papers = _papers(metric, planner, conditions)
+            papers = _papers(results, metric, planner, conditions)
             if papers:
                 axes.plot([x for _, x in papers], [middle[c] + beside for c, _ in papers], **_hollow(look))
     for axes, metric in zip(panels, metrics, strict=True):
@@ -192,9 +193,11 @@ def _overview_axes(axes: Axes, metric: Metric, middle: Mapping[Condition, int]) 
     axes.set_title(f"{metric.label}: {side} is better", loc="left", fontsize=10, color=INK)
 
 
-def _papers(metric: Metric, planner: str, conditions: Sequence[Condition]) -> list[tuple[Condition, float]]:
+def _papers(
+    results: Results, metric: Metric, planner: str, conditions: Sequence[Condition]
+) -> list[tuple[Condition, float]]:
     """What the paper prints of a metric, in the unit of figures."""
-    rows = [(condition, published(planner, condition.robots, condition.budget_m)) for condition in conditions]
+    rows = [(condition, results.published(planner, condition)) for condition in conditions]
     found = [(condition, row.printed(metric.name)) for condition, row in rows if row is not None]
     return [(c, metric.figure_scale / metric.scale * printed[0]) for c, printed in found if printed is not None]
 

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from decmarvel.benchmark.metrics import Metric, shown_in
-from decmarvel.benchmark.report.summary import QUIET, Comparison, Condition, Results
+from decmarvel.benchmark.report.conditions import Condition
+from decmarvel.benchmark.report.summary import Comparison, Results
 from decmarvel.benchmark.report.tables import ABSENT, markdown_escape, markdown_grid
 
 SIGNIFICANT = 0.05
 
 
 def paired_tests(results: Results, baseline: str | None) -> str:
-    """Conditions of Table I, then breakdowns and noise: two families of tests for each metric."""
+    """Conditions of Table I, then breakdowns, noise and other cameras: two sets of tests for each metric."""
     if len(results.planners) < 2:
         return ""
     over = f" Baseline: {markdown_escape(results.label(baseline))}." if baseline else ""
@@ -22,13 +23,20 @@ def paired_tests(results: Results, baseline: str | None) -> str:
     )
     plain = [condition for condition in results.conditions if condition.plain]
     others = [condition for condition in results.conditions if not condition.plain]
-    for conditions, where in ((plain, ""), (others, " with breakdowns or noise")):
+    for conditions, where in ((plain, ""), (others, _apart(others))):
         for metric in shown_in("tests"):
             comparisons = results.compare(metric.name, conditions, baseline)
             if comparisons:
                 text += f"### {metric.label.capitalize()}{where}\n\n{_how(metric)}.\n\n"
                 text += _wins(results, comparisons, baseline) + _details(results, comparisons)
     return text
+
+
+def _apart(conditions: Sequence[Condition]) -> str:
+    """What sets conditions apart from those of Table I, in a heading."""
+    disturbed = not all(condition.undisturbed for condition in conditions)
+    cameras = not all(condition.usual_camera for condition in conditions)
+    return " with " + " or ".join(["breakdowns or noise"] * disturbed + ["other cameras"] * cameras)
 
 
 def _how(metric: Metric) -> str:
@@ -73,7 +81,7 @@ def _details(results: Results, comparisons: Sequence[Comparison]) -> str:
         cells = []
         for condition in conditions:
             test = found.get((first, second, condition))
-            cells.append(ABSENT if test is None else _difference(test))
+            cells.append(ABSENT if test is None else difference(test))
         names = (markdown_escape(results.label(name)) for name in (first, second))
         lines.append([" over ".join(names), *cells])
     return (
@@ -82,7 +90,8 @@ def _details(results: Results, comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _difference(test: Comparison) -> str:
+def difference(test: Comparison) -> str:
+    """By how much the first is better, bold where that is certain, and p."""
     gap = test.difference
     mean, low, high = (f"{round(value, 1) + 0.0:+.1f}" for value in (gap.mean, gap.low, gap.high))  # no -0.0
     text = f"{mean} [{low}, {high}]"
@@ -92,7 +101,4 @@ def _difference(test: Comparison) -> str:
 
 def short(condition: Condition) -> str:
     """As the heading of a column."""
-    extras = f"<br>{condition.broken} broken" * (condition.broken > 0)
-    return f"N = {condition.robots}<br>{condition.budget_m:g} m{extras}" + (
-        f"<br>noise {condition.noise}" if condition.noise != QUIET else ""
-    )
+    return "<br>".join([f"N = {condition.robots}", f"{condition.budget_m:g} m", *condition.extras])

@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 
 from decmarvel.benchmark.report.charts import heading, key
 from decmarvel.benchmark.report.summary import Results
+from decmarvel.benchmark.trials import is_usual_camera
 from decmarvel.recording.format import Recording, load_recording
 from decmarvel.recording.playback import beliefs_after
 from decmarvel.show.figures import mission_sheet, paint_mission
@@ -47,6 +48,7 @@ def load_missions(folder: Path) -> list[Recording]:
 
 def draw_galleries(results: Results, recordings: Sequence[Recording], folder: Path) -> list[tuple[str, str]]:
     """All planners on one mission, then each planner by budget. Returns the names of the files and what they show."""
+    recordings = with_one_camera(recordings)
     sizes = [recording.robots for recording in recordings]
     robots = USUAL_TEAM if USUAL_TEAM in sizes else max(sorted(set(sizes)), key=sizes.count)
     chosen = pick(recordings, robots)
@@ -71,6 +73,13 @@ def draw_galleries(results: Results, recordings: Sequence[Recording], folder: Pa
 
 def budget_m(recording: Recording) -> float:
     return float(recording.budget_mm[0].max()) / 1000
+
+
+def with_one_camera(recordings: Sequence[Recording]) -> list[Recording]:
+    """The missions with the paper's camera, or where there are none those with the widest and farthest."""
+    cameras = {(each.config.fov_deg, each.config.sensor_range_m) for each in recordings}
+    chosen = max(cameras, key=lambda camera: (is_usual_camera(*camera), camera))
+    return [each for each in recordings if (each.config.fov_deg, each.config.sensor_range_m) == chosen]
 
 
 def pick(recordings: Sequence[Recording], robots: int) -> dict[str, list[Recording]]:

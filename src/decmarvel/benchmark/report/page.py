@@ -9,16 +9,15 @@ import pyarrow.parquet as pq
 from decmarvel import __version__
 from decmarvel.benchmark.metrics import Metric
 from decmarvel.benchmark.report import charts, gallery, tables
-from decmarvel.benchmark.report.comparisons import paired_tests, short
-from decmarvel.benchmark.report.published import TRIALS
+from decmarvel.benchmark.report.calibration import calibration
+from decmarvel.benchmark.report.comparisons import paired_tests
+from decmarvel.benchmark.report.conditions import QUIET, Condition
+from decmarvel.benchmark.report.families import by_family, write_families
+from decmarvel.benchmark.report.published import PLANNERS, TRIALS
 from decmarvel.benchmark.report.statistics import RESAMPLES
-from decmarvel.benchmark.report.summary import QUIET, Condition, Results
+from decmarvel.benchmark.report.summary import Results
 from decmarvel.benchmark.report.tables import markdown_escape, markdown_grid
 from decmarvel.core.files import write_whole
-
-CALIBRATED = ("nearest", "smmr", "nbvp")
-"""Planners whose rules are public, so that the paper's figures check our simulator."""
-COVERAGE_LIMIT, METRES_LIMIT = 0.06, 0.12
 
 
 def write_report(
@@ -35,29 +34,16 @@ def write_report(
     say("statistics")
     write_whole(folder / "rows.parquet", lambda file: pq.write_table(rows, file, compression="zstd"))
     _write(folder / "summary.csv", tables.csv_text(tables.summary_lines(results)))
-    _write_table(
-        results,
-        folder / "table1",
-        plain,
-        tables.TABLE_1,
-        "",
-        _caption(results, plain, "Exploration under travel budgets"),
-    )
-    failing = _breakdowns(results)
+    failing, noisy, cameras = _breakdowns(results), _noises(results), _cameras(results)
+    if plain:
+        _write_table(results, folder / "table1", plain, tables.TABLE_1, "", "Exploration under travel budgets")
     if failing:
-        _write_table(
-            results,
-            folder / "table3",
-            failing,
-            tables.TABLE_3,
-            "broken",
-            _caption(results, failing, "Robots that break down"),
-        )
-    noisy = _noises(results)
+        _write_table(results, folder / "table3", failing, tables.TABLE_3, "broken", "Robots that break down")
     if noisy:
-        _write_table(
-            results, folder / "noise", noisy, tables.NOISE, "noise", _caption(results, noisy, "Perception noise")
-        )
+        _write_table(results, folder / "noise", noisy, tables.NOISE, "noise", "Perception noise")
+    if cameras:
+        _write_table(results, folder / "cameras", cameras, tables.CAMERAS, "camera", "Cameras")
+    write_families(results, folder)
     pictures = _draw_plots(results, folder, say)
     say("replays of the recorded missions")
     shown = gallery.draw_galleries(results, recordings, folder) if recordings else []
@@ -67,9 +53,11 @@ def write_report(
         parts += [_table_1(results, plain), _plots(pictures), _more(results, plain)]
     parts += [
         paired_tests(results, baseline),
-        _calibration(results),
+        by_family(results),
+        calibration(results),
         _table_3(results, failing),
         _noise(results, noisy),
+        _camera_table(results, cameras),
     ]
     parts += [_gallery(shown), _method(results), _files(folder)]
     _write(folder / "report.md", "\n".join(part for part in parts if part))
@@ -86,23 +74,31 @@ def _write_table(
     conditions: Sequence[Condition],
     metrics: Sequence[Metric],
     extra: str,
-    caption: str,
+    name: str,
 ) -> None:
-    table = tables.build(results, conditions, metrics, extra)
+    table, caption = tables.build(results, conditions, metrics, extra), _caption(results, conditions, name)
     _write(stem.with_suffix(".tex"), tables.latex(table, caption, f"tab:{stem.name}"))
     _write(stem.with_suffix(".csv"), tables.csv_text(tables.long_lines(results, conditions, metrics)))
 
 
 def _breakdowns(results: Results) -> list[Condition]:
     """Conditions with broken robots, and the same without."""
-    teams = {(c.budget_m, c.robots) for c in results.conditions if c.broken and c.noise == QUIET}
-    return [c for c in results.conditions if c.noise == QUIET and (c.budget_m, c.robots) in teams]
+    quiet = [c for c in results.conditions if c.noise == QUIET]
+    teams = {c._replace(broken=0) for c in quiet if c.broken}
+    return [c for c in quiet if c._replace(broken=0) in teams]
 
 
 def _noises(results: Results) -> list[Condition]:
     """Conditions with noise, and the same without."""
-    teams = {(c.budget_m, c.robots, c.broken) for c in results.conditions if c.noise != QUIET}
-    return [c for c in results.conditions if (c.budget_m, c.robots, c.broken) in teams]
+    teams = {c._replace(noise=QUIET) for c in results.conditions if c.noise != QUIET}
+    return [c for c in results.conditions if c._replace(noise=QUIET) in teams]
+
+
+def _cameras(results: Results) -> list[Condition]:
+    """Undisturbed conditions with other cameras than the paper's, and the same with that."""
+    undisturbed = [c for c in results.conditions if c.undisturbed]
+    teams = {(c.budget_m, c.robots) for c in undisturbed if not c.usual_camera}
+    return [c for c in undisturbed if (c.budget_m, c.robots) in teams]
 
 
 def _caption(results: Results, conditions: Sequence[Condition], name: str) -> str:
@@ -132,6 +128,7 @@ def _lead(results: Results) -> str:
         f"- **{results.missions:,} missions**, {_counts(results, results.conditions)}",
         f"- **Planners**: {names}",
         f"- **Maps**: {len(maps)}, {span}; {results.seeds} seed{'s' * (results.seeds != 1)}",
+        *_unusual_cameras(results),
         f"- **Version**: missions flown by decmarvel {', '.join(results.versions)}, report by {__version__}",
     ]
     for planner, weights in results.weights.items():
@@ -149,6 +146,14 @@ def _lead(results: Results) -> str:
     if results.missing:
         lines += ["", _incomplete(results)]
     return "\n".join(lines) + "\n"
+
+
+def _unusual_cameras(results: Results) -> list[str]:
+    """A line, unless all have the paper's camera."""
+    if all(condition.usual_camera for condition in results.conditions):
+        return []
+    cameras = dict.fromkeys(c.camera for c in sorted(results.conditions, key=lambda c: (c.fov_deg, c.range_m)))
+    return [f"- **Cameras**: {'; '.join(cameras)}"]
 
 
 def _incomplete(results: Results) -> str:
@@ -188,15 +193,20 @@ def _overview(pictures: Sequence[tuple[str, str]]) -> str:
 
 
 def _table_1(results: Results, plain: Sequence[Condition]) -> str:
+    printed = any(results.published(name, condition) for name in PLANNERS for condition in plain)
+    paper = (
+        f" *Italics*: the paper's figure, {TRIALS} trials each, on maps of its own; *as published* are planners that "
+        "were not flown here."
+    )
+    together = " Maps of all families count together; further down they are apart."
     return (
         "## Table I\n\n"
         "The paper's layout and metrics. In brackets the 95% interval of the mean. Metres to 99% are over the *n* "
         "missions "
         "that reached 99%, as in the paper, which flatters planners that succeed on easy maps only: the penalised "
         "metres "
-        f"further down do not. Bold: the best planner without a radio. *Italics*: the paper's figure, {TRIALS} trials "
-        "each, on maps of its own; *as published* are planners that were not flown here.\n\n"
-        + tables.markdown(tables.build(results, plain, tables.TABLE_1))
+        f"further down do not. Bold: the best planner without a radio.{paper * printed}"
+        f"{together * (len(results.families) > 1)}\n\n" + tables.markdown(tables.build(results, plain, tables.TABLE_1))
     )
 
 
@@ -227,45 +237,6 @@ def _more(results: Results, plain: Sequence[Condition]) -> str:
     return text + "\n**Stranded robots**, neither home nor broken at the end:\n\n" + markdown_grid(lines)
 
 
-def _calibration(results: Results) -> str:
-    """How far the planners with public rules are from the paper's figures."""
-    flown = [name for name in CALIBRATED if name in results.planners]
-    conditions = [c for c in results.conditions if c.plain and any(_gaps(results, name, c) for name in flown)]
-    if not conditions:
-        return ""
-    far, all_of = 0, 0
-    lines = [["ours against the paper", *(short(condition) for condition in conditions)]]
-    for name in flown:
-        cells = []
-        for condition in conditions:
-            gaps = _gaps(results, name, condition)
-            far += any(beyond for _, beyond in gaps)
-            all_of += bool(gaps)
-            cells.append("<br>".join(f"**{text}** (far)" if beyond else text for text, beyond in gaps) or tables.ABSENT)
-        lines.append([name, *cells])
-    verdict = f"All {all_of} are" if not far else f"**{far} of {all_of} are not**"
-    return (
-        "## Calibration\n\n"
-        "Planners with public rules should come out here as in the paper: coverage within "
-        f"{COVERAGE_LIMIT}, metres to 99% (survivors' mean, *n* missions) within {METRES_LIMIT:.0%}. {verdict}.\n\n"
-        + markdown_grid(lines)
-    )
-
-
-def _gaps(results: Results, planner: str, condition: Condition) -> list[tuple[str, bool]]:
-    """Coverage minus the paper's, metres over the paper's; and whether that is too much."""
-    summary = results.summaries.get((planner, condition))
-    if summary is None or summary.paper is None:
-        return []
-    coverage = summary["coverage"].mean - summary.paper.coverage
-    gaps = [(f"coverage {round(coverage, 3) + 0.0:+.3f}", abs(coverage) > COVERAGE_LIMIT)]
-    ours = summary["metres"]
-    if ours.known:
-        metres = ours.mean / summary.paper.metres.mean - 1
-        gaps.append((f"metres {round(metres, 3) + 0.0:+.1%}, n = {ours.count}", abs(metres) > METRES_LIMIT))
-    return gaps
-
-
 def _table_3(results: Results, failing: Sequence[Condition]) -> str:
     if not failing:
         return ""
@@ -282,6 +253,15 @@ def _noise(results: Results, noisy: Sequence[Condition]) -> str:
         return ""
     return "## Perception noise\n\nNot in the paper.\n\n" + tables.markdown(
         tables.build(results, noisy, tables.NOISE, "noise")
+    )
+
+
+def _camera_table(results: Results, cameras: Sequence[Condition]) -> str:
+    if not cameras:
+        return ""
+    return (
+        "## Cameras\n\nField of view and range. The paper has one camera, of 120 deg and 10 m.\n\n"
+        + tables.markdown(tables.build(results, cameras, tables.CAMERAS, "camera"))
     )
 
 
@@ -311,10 +291,15 @@ def _method(results: Results) -> str:
 def _files(folder: Path) -> str:
     return (
         "## Files\n\n"
-        "`rows.parquet` has every mission, `summary.csv` every statistic in full precision, `table1.tex` and "
-        "`table1.csv` "
-        "Table I for a paper (LaTeX needs booktabs and multirow)"
+        "`rows.parquet` has every mission, `summary.csv` every statistic in full precision"
+        + (
+            ", `table1.tex` and `table1.csv` Table I for a paper (LaTeX needs booktabs and multirow)"
+            if (folder / "table1.csv").exists()
+            else ""
+        )
         + (", `table3.*` the breakdowns" if (folder / "table3.csv").exists() else "")
         + (", `noise.*` the noise" if (folder / "noise.csv").exists() else "")
+        + (", `cameras.*` the cameras" if (folder / "cameras.csv").exists() else "")
+        + (", `families.csv` the families of maps" if (folder / "families.csv").exists() else "")
         + "; every plot is there as SVG, too.\n"
     )

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
 from decmarvel.benchmark.metrics import COLUMNS, METRICS, Columns, metric
+from decmarvel.benchmark.report.conditions import PAPER_FAMILIES, QUIET, Condition, condition_order, family
 from decmarvel.benchmark.report.published import PLANNERS, Published, published
 from decmarvel.benchmark.report.statistics import (
     Estimate,
@@ -21,32 +22,10 @@ from decmarvel.benchmark.report.statistics import (
     mcnemar,
     wilcoxon,
 )
-from decmarvel.core.config import NOISE_LEVELS
 
-QUIET = "off"
-"""The noise level of a benchmark without noise."""
 _CURVE_UNIT = 1e-4
 _OURS = "options"
 """Our learned planner. It stands beside the paper's."""
-
-
-class Condition(NamedTuple):
-    """What a mission is flown under, whoever the planner is."""
-
-    budget_m: float
-    robots: int
-    broken: int = 0
-    noise: str = QUIET
-
-    @property
-    def plain(self) -> bool:
-        """Neither breakdowns nor noise: a condition of Table I."""
-        return self.broken == 0 and self.noise == QUIET
-
-    @property
-    def text(self) -> str:
-        extras = [f"{self.broken} broken"] * (self.broken > 0) + [f"noise {self.noise}"] * (self.noise != QUIET)
-        return ", ".join([f"{self.robots} robots", f"{self.budget_m:g} m", *extras])
 
 
 @dataclass(frozen=True)
@@ -55,6 +34,8 @@ class Trials:
 
     mission: list[tuple[str, int]]
     """Map and seed; planners are compared on the missions that they share."""
+    families: np.ndarray
+    """Of the maps."""
     columns: Columns
     curves: list[np.ndarray]
 
@@ -64,6 +45,15 @@ class Trials:
     def values(self, name: str) -> np.ndarray:
         """Of a metric, one for each mission."""
         return metric(name).values(self.columns)
+
+    def of(self, rows: Int[np.ndarray, " chosen"]) -> "Trials":
+        """Some of the missions."""
+        return Trials(
+            [self.mission[row] for row in rows],
+            self.families[rows],
+            {name: column[rows] for name, column in self.columns.items()},
+            [self.curves[row] for row in rows],
+        )
 
     @cached_property
     def curve(self) -> Float[np.ndarray, "trials points"]:
@@ -89,16 +79,13 @@ class Summary:
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
 
+    paper: Published | None = None
+    """What the paper prints of it."""
+
     @property
     def stranded(self) -> int:
         """Robots that were neither home nor broken at the end."""
         return int(self.numbers["stranded"])
-
-    @property
-    def paper(self) -> Published | None:
-        if self.condition.noise != QUIET:
-            return None
-        return published(self.planner, self.condition.robots, self.condition.budget_m, self.condition.broken)
 
 
 @dataclass(frozen=True)
@@ -132,20 +119,20 @@ class Results:
     def of(cls, table: pa.Table) -> "Results":
         names = _planner_names(table)
         conditions = [
-            Condition(float(budget_m), int(robots), int(broken), str(noise))
-            for budget_m, robots, broken, noise in zip(
-                *(table[name].to_pylist() for name in ("budget_m", "robots", "broken", "noise")), strict=True
-            )
+            Condition(*values) for values in zip(*(table[name].to_pylist() for name in Condition._fields), strict=True)
         ]
         missions = list(zip(table["map_id"].to_pylist(), table["seed"].to_pylist(), strict=True))
         groups: dict[tuple[str, Condition], list[int]] = {}
         for row, key in enumerate(zip(names, conditions, strict=True)):
             groups.setdefault(key, []).append(row)
+        pairs = zip(table["map_id"].to_pylist(), table["radius_m"].to_pylist(), strict=True)
+        families = np.array([family(*pair) for pair in pairs])
         columns = _columns(table)
         curves = _curves(table)
         trials = {
             (planner, condition): Trials(
                 [missions[row] for row in rows],
+                families[rows],
                 {name: column[rows] for name, column in columns.items()},
                 [curves[row] for row in rows],
             )
@@ -169,12 +156,33 @@ class Results:
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
-        return tuple(sorted({condition for _, condition in self.trials}, key=_condition_order))
+        return tuple(sorted({condition for _, condition in self.trials}, key=condition_order))
 
     @cached_property
     def summaries(self) -> dict[tuple[str, Condition], Summary]:
         order = ((planner, condition) for condition in self.conditions for planner in self.planners)
-        return {key: _summarise(*key, self.trials[key]) for key in order if key in self.trials}
+        return {
+            key: replace(_summarise(*key, self.trials[key]), paper=self.published(*key))
+            for key in order
+            if key in self.trials
+        }
+
+    @cached_property
+    def families(self) -> tuple[str, ...]:
+        """Of the maps, those that the paper has figures of first."""
+        there = {name for trials in self.trials.values() for name in trials.families.tolist()}
+        return tuple(sorted(there, key=lambda name: (name not in PAPER_FAMILIES, name)))
+
+    def of_family(self, name: str) -> "Results":
+        """The missions on the maps of one family."""
+        chosen = {key: trials.of(np.flatnonzero(trials.families == name)) for key, trials in self.trials.items()}
+        return replace(self, trials={key: trials for key, trials in chosen.items() if len(trials)})
+
+    def published(self, planner: str, condition: Condition) -> Published | None:
+        """What the paper prints of a planner, where all maps and the camera are as the paper's."""
+        if condition.noise != QUIET or not condition.usual_camera or not set(self.families) <= set(PAPER_FAMILIES):
+            return None
+        return published(planner, condition.robots, condition.budget_m, condition.broken)
 
     def label(self, planner: str) -> str:
         """The planner's name; one that needs a radio says so, wherever it appears."""
@@ -220,9 +228,7 @@ class Results:
         for one, other in combinations(self.planners, 2):
             if baseline is not None and baseline not in (one, other):
                 continue
-            tests = [
-                self._compare(name, one, other, c) for c in self.conditions if conditions is None or c in conditions
-            ]
+            tests = [self.pair(name, one, other, c) for c in self.conditions if conditions is None or c in conditions]
             there = [test for test in tests if test is not None]
             if sum(test.difference.mean for test in there) < 0:
                 there = [_turned(test) for test in there]
@@ -230,7 +236,8 @@ class Results:
         adjusted = holm([test.p for test in found])
         return [replace(test, p_holm=p) for test, p in zip(found, adjusted, strict=True)]
 
-    def _compare(self, name: str, one: str, other: str, condition: Condition) -> Comparison | None:
+    def pair(self, name: str, one: str, other: str, condition: Condition) -> Comparison | None:
+        """Two planners in one condition by a metric, the first as it is given; p is not corrected."""
         first, second = self.trials.get((one, condition)), self.trials.get((other, condition))
         if first is None or second is None:
             return None
@@ -319,10 +326,3 @@ def in_order(names: Iterable[str], communicates: Mapping[str, bool]) -> list[str
         return communicates.get(name, False), order.index(family) if family in order else len(order), name
 
     return sorted(names, key=rank)
-
-
-def _condition_order(condition: Condition) -> tuple[float, int, int, int, str]:
-    """As the paper's table: budgets, then team sizes; then breakdowns, then noise from weak to strong."""
-    levels = list(NOISE_LEVELS)
-    level = levels.index(condition.noise) if condition.noise in levels else len(levels)
-    return condition.budget_m, condition.robots, condition.broken, level, condition.noise

@@ -9,8 +9,9 @@ from itertools import groupby
 import numpy as np
 
 from decmarvel.benchmark.metrics import METRICS, Metric, shown_in
-from decmarvel.benchmark.report.published import PLANNERS, Published, as_published, published
-from decmarvel.benchmark.report.summary import QUIET, Condition, Results, Summary, in_order
+from decmarvel.benchmark.report.conditions import Condition
+from decmarvel.benchmark.report.published import PLANNERS, Published, as_published
+from decmarvel.benchmark.report.summary import Results, Summary, in_order
 
 ABSENT = "–"
 
@@ -20,6 +21,7 @@ TABLE_1 = shown_in("table1")
 MORE = shown_in("more")
 TABLE_3 = shown_in("table3")
 NOISE = shown_in("noise")
+CAMERAS = shown_in("cameras")
 
 
 @dataclass(frozen=True)
@@ -59,41 +61,45 @@ def build(results: Results, conditions: Sequence[Condition], metrics: Sequence[M
     subject = [condition for condition in conditions if not condition.plain] or conditions
     """What the table is about; undisturbed conditions stand beside disturbed ones for comparison."""
     flown = {name for name in results.planners if any((name, c) in results.summaries for c in subject)}
-    published_only = {
-        name for name in PLANNERS if name not in flown and any(_is_printed(name, c, metrics) for c in subject)
-    }
-    names = in_order(flown | published_only, results.communicates)
+    names = columns(results, flown, subject, metrics)
+    fields = [extra] * bool(extra) + ["camera"] * (extra != "camera" and not all(c.usual_camera for c in conditions))
     blocks = []
     for condition in conditions:
-        rows = []
-        for metric in metrics:
-            best = results.best(condition, metric.name)
-            cells = [
-                _cell(metric, results.summaries.get((name, condition)), name in best)
-                if name in flown
-                else Cell(paper=_paper_text(metric, _row(name, condition)))
-                for name in names
-            ]
-            rows.append((metric.table_heading, cells))
-        labels = (
-            f"{condition.budget_m:g}",
-            str(condition.robots),
-            *([str(getattr(condition, extra))] if extra else []),
-        )
-        blocks.append(Block(labels, rows))
-    heads = ("budget, m", "N", *([extra] if extra else []))
-    columns = [results.label(name) if name in flown else as_published(name) for name in names]
-    return Table(heads, tuple(columns), blocks)
+        labels = (f"{condition.budget_m:g}", *(str(getattr(condition, name)) for name in ("robots", *fields)))
+        blocks.append(Block(labels, metric_rows(results, condition, metrics, names, flown)))
+    heads = ("budget, m", "N", *fields)
+    return Table(heads, tuple(results.label(name) if name in flown else as_published(name) for name in names), blocks)
 
 
-def _row(planner: str, condition: Condition) -> Published | None:
-    if condition.noise != QUIET:
-        return None
-    return published(planner, condition.robots, condition.budget_m, condition.broken)
+def columns(results: Results, flown: set[str], conditions: Iterable[Condition], metrics: Sequence[Metric]) -> list[str]:
+    """The planners of a table: those that were flown, and those that only the paper has figures of."""
+    conditions = list(conditions)
+    printed = {
+        name
+        for name in PLANNERS
+        if name not in flown and any(_is_printed(results.published(name, c), metrics) for c in conditions)
+    }
+    return in_order(flown | printed, results.communicates)
 
 
-def _is_printed(planner: str, condition: Condition, metrics: Sequence[Metric]) -> bool:
-    row = _row(planner, condition)
+def metric_rows(
+    results: Results, condition: Condition, metrics: Sequence[Metric], names: Sequence[str], flown: set[str]
+) -> list[tuple[str, list[Cell]]]:
+    """The rows of one condition."""
+    rows = []
+    for metric in metrics:
+        best = results.best(condition, metric.name)
+        cells = [
+            _cell(metric, results.summaries.get((name, condition)), name in best)
+            if name in flown
+            else Cell(paper=_paper_text(metric, results.published(name, condition)))
+            for name in names
+        ]
+        rows.append((metric.table_heading, cells))
+    return rows
+
+
+def _is_printed(row: Published | None, metrics: Sequence[Metric]) -> bool:
     return row is not None and any(row.printed(metric.name) is not None for metric in metrics)
 
 
@@ -237,20 +243,26 @@ def csv_text(lines: Iterable[Sequence[object]]) -> str:
     return file.getvalue()
 
 
+def _fields(conditions: Iterable[Condition], usual: list[str]) -> list[str]:
+    """Columns that name a condition. The paper's camera needs none."""
+    return usual + ["fov_deg", "range_m"] * (not all(condition.usual_camera for condition in conditions))
+
+
 def long_lines(results: Results, conditions: Sequence[Condition], metrics: Sequence[Metric]) -> list[list[object]]:
     """The numbers of a table, a line each, in the units of the table; the paper's own beside them."""
-    head = "budget_m robots broken noise metric planner communicates trials count mean low high std best_without_radio"
-    lines: list[list[object]] = [[*head.split(), "paper_mean", "paper_std"]]
+    fields = _fields(conditions, ["budget_m", "robots", "broken", "noise"])
+    head = "metric planner communicates trials count mean low high std best_without_radio paper_mean paper_std"
+    lines: list[list[object]] = [[*fields, *head.split()]]
     names = in_order({*results.planners, *PLANNERS}, results.communicates)
     for condition in conditions:
         for metric in metrics:
             best = results.best(condition, metric.name)
             for name in names:
-                summary, row = results.summaries.get((name, condition)), _row(name, condition)
+                summary, row = results.summaries.get((name, condition)), results.published(name, condition)
                 paper = row.printed(metric.name) if row is not None else None
                 if summary is None and paper is None:
                     continue
-                line: list[object] = [condition.budget_m, condition.robots, condition.broken, condition.noise]
+                line: list[object] = [getattr(condition, field) for field in fields]
                 line += [metric.name, name, results.communicates.get(name, False)]
                 if summary is None:
                     line += [0, 0, None, None, None, None, False]
@@ -264,14 +276,15 @@ def long_lines(results: Results, conditions: Sequence[Condition], metrics: Seque
 
 def summary_lines(results: Results) -> list[list[object]]:
     """One line per planner and condition, with every statistic in full precision."""
-    head = ["planner", "communicates", "robots", "budget_m", "broken", "noise", "trials"]
+    fields = _fields(results.conditions, ["robots", "budget_m", "broken", "noise"])
+    head = ["planner", "communicates", *fields, "trials"]
     for metric in METRICS:
         parts = ("mean", "low", "high", "std", "count")
         head += [f"{metric.name}_{part}" for part in parts] if metric.estimated else [metric.name]
     lines: list[list[object]] = [[*head]]
     for (planner, condition), summary in results.summaries.items():
-        line: list[object] = [planner, results.communicates[planner], condition.robots, condition.budget_m]
-        line += [condition.broken, condition.noise, summary.trials]
+        line: list[object] = [planner, results.communicates[planner]]
+        line += [*(getattr(condition, field) for field in fields), summary.trials]
         for metric in METRICS:
             if metric.estimated:
                 value = summary[metric.name]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
 from decmarvel.core.config import Config
-from decmarvel.core.types import Key, LocalView, Scalar, Site
+from decmarvel.core.types import Key, LocalView
 from decmarvel.robot.observation import observe
 from decmarvel.robot.policy.compute import PLAIN, Compute
 from decmarvel.robot.policy.nodes import Nodes, Situation, bucket_for, compact, situation_of
@@ -56,19 +56,10 @@ class Actor(eqx.Module):
         """Number of places for nodes on a lattice with `sites` sites a side."""
         return bucket_for(sites)
 
-    def read(
-        self, config: Config, view: LocalView, places: int, pursued: Site | None = None
-    ) -> tuple[Nodes, Situation]:
-        """The actor's inputs from one robot's view, with the nodes in `places` places.
-
-        `pursued` is the goal of the decision before, of an actor that has goals.
-        """
+    def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
+        """The actor's inputs from one robot's view, with the nodes in `places` places."""
         observation = observe(config, view)
         return compact(observation, places), situation_of(observation)
-
-    def goal(self, situation: Situation, choice: Scalar) -> Site:
-        """The node that the robot goes to with this action; -1 of an actor that has no goals."""
-        return jnp.full(2, -1, jnp.int32)
 
     def has_goal(self, situation: Situation) -> Bool[Array, ""]:
         """Whether one robot has a goal left; without a goal it returns home."""

@@ -9,11 +9,10 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
 from decmarvel.core.config import Config
-from decmarvel.core.types import Key, LocalView, Scalar, Site
+from decmarvel.core.types import Key, LocalView
 from decmarvel.robot.observation import observe, ways
 from decmarvel.robot.policy.actor import Actor, masked_log_softmax, of_all
 from decmarvel.robot.policy.compute import PLAIN, Compute
@@ -75,21 +74,13 @@ class OptionActor(Actor):
         """One place per site: the facts of options depend on all nodes."""
         return sites * sites
 
-    def read(
-        self, config: Config, view: LocalView, places: int, pursued: Site | None = None
-    ) -> tuple[Nodes, Situation]:
+    def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
         """The robot's nodes with the ways to them, and its situation with its options."""
         observation = observe(config, view)
         nodes, situation = compact(observation, places, ways(config, view)), situation_of(observation)
         stale = on_lattice(nodes, self.stale(nodes, situation), view.visits.shape[0])
-        options = find_options(config, view, stale, self.config.options, pursued)
+        options = find_options(config, view, stale, self.config.options)
         return nodes, eqx.tree_at(lambda s: s.options, situation, options, is_leaf=lambda leaf: leaf is None)
-
-    def goal(self, situation: Situation, choice: Scalar) -> Site:
-        """The node of the cheapest option that begins with this action; -1 if none does."""
-        options = situation.known_options
-        begins = options.action == choice
-        return jnp.where(begins.any(), options.site[jnp.argmax(begins)], -1).astype(jnp.int32)
 
     def has_goal(self, situation: Situation) -> Bool[Array, ""]:
         return (situation.known_options.action >= 0).any()

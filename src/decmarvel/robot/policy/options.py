@@ -10,7 +10,7 @@ from jaxtyping import Array, Float32, Int32
 
 from decmarvel.core.angles import wrap_degrees
 from decmarvel.core.config import Config
-from decmarvel.core.types import FAR_MM, LocalView, Scalar, Site
+from decmarvel.core.types import FAR_MM, LocalView, Scalar
 from decmarvel.robot.budget import affordable
 from decmarvel.robot.planners.frontier import cheapest_frontier, frontier_costs_mm, sector_cost_mm
 from decmarvel.robot.planners.goals import distances_from_here, first_slots, gazes
@@ -25,18 +25,11 @@ STALE_M = 80.0
 """Extra cost in metres of a frontier that teammates have surely explored."""
 APART_M = 8.0
 """Frontiers nearer to each other than this are one option."""
-KEEP_M = 8.0
-"""So much cheaper are goals near the pursued one on roads: robots that decide often would turn back and forth."""
 ALIKE_DEGREES = 30
 
 
-def find_options(
-    config: Config, view: LocalView, stale: Float32[Array, "I J"], count: int, pursued: Site | None = None
-) -> Options:
-    """The cheapest goals that lie apart. `stale`: probability that teammates have explored behind a node's frontier.
-
-    On roads, goals near the one that the robot has pursued so far (`pursued`, a node, or -1) cost KEEP_M less.
-    """
+def find_options(config: Config, view: LocalView, stale: Float32[Array, "I J"], count: int) -> Options:
+    """The cheapest goals that lie apart. `stale`: probability that teammates have explored behind a node's frontier."""
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph)[1]
@@ -44,9 +37,7 @@ def find_options(
     extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + stale_mm[..., None]
     cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
     first = first_slots(config, view)
-    if config.roads and pursued is not None:
-        cost_mm = jnp.where(cost_mm < FAR_MM, cost_mm - kept_mm(config, view, pursued)[..., None], FAR_MM)
-    apart = apart_cells(config, view)
+    apart = jnp.round((APART_M / config.cell_m * view.unit) ** 2).astype(jnp.int32)
 
     def next_best(cost_mm: Int32[Array, "I J B"], _: None) -> tuple[Int32[Array, "I J B"], tuple[Array, ...]]:
         goal = cheapest_frontier(config, view, here_mm, within_budget, cell, cost_mm, far_sighted=True)
@@ -66,18 +57,6 @@ def find_options(
         cost_m=jnp.where(found, cost_m, 0.0),
         shown_cells=jnp.where(found, shows.max(axis=1), 0),
     )
-
-
-def kept_mm(config: Config, view: LocalView, pursued: Site) -> Int32[Array, "I J"]:
-    """By how much goals at each node are cheaper because the robot is on its way there already."""
-    there = view.graph.cell[pursued[0], pursued[1]]
-    near = ((view.graph.cell - there[None, None]) ** 2).sum(axis=-1) < apart_cells(config, view)
-    return jnp.where(near & (pursued[0] >= 0), jnp.round(1000 * KEEP_M * view.unit), 0.0).astype(jnp.int32)
-
-
-def apart_cells(config: Config, view: LocalView) -> Int32[Array, ""]:
-    """The square of the distance in cells from which frontiers are different options."""
-    return jnp.round((APART_M / config.cell_m * view.unit) ** 2).astype(jnp.int32)
 
 
 def most_shown_heading(

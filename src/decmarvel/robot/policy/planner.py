@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from decmarvel.core.config import Config
-from decmarvel.core.types import RETURN_HOME, Key, LocalView, Proposal, Site
+from decmarvel.core.types import RETURN_HOME, Key, LocalView, Proposal
 from decmarvel.robot.planners.base import Planner
 from decmarvel.robot.policy.actor import Actor
 from decmarvel.robot.policy.compute import PLAIN, Compute
@@ -33,20 +33,17 @@ class LearnedPlanner(Planner):
     greedy: bool = eqx.field(static=True, default=True)
     compute: Compute = eqx.field(static=True, default=PLAIN)
 
-    def start(self, config: Config, sites: int) -> Site:
-        """The goal of the decision before: none."""
+    def start(self, config: Config, sites: int) -> None:
         self.actor.check(config)
-        return jnp.full(2, -1, jnp.int32)
 
-    def propose(self, config: Config, key: Key, view: LocalView, memory: Site) -> tuple[Proposal, Site]:
+    def propose(self, config: Config, key: Key, view: LocalView, memory: None) -> tuple[Proposal, None]:
         """Eq. 1, greedy (ties to the lower index) or sampled."""
-        nodes, situation = self.actor.read(config, view, self.actor.places(view.visits.shape[0]), memory)
+        nodes, situation = self.actor.read(config, view, self.actor.places(view.visits.shape[0]))
         score = self.actor(nodes, situation, self.compute)
         flat = score.reshape(-1)
         choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
-        choice = jnp.where(self.actor.has_goal(situation), choice, RETURN_HOME).astype(jnp.int32)
-        heading = situation.heading_bin * config.degrees_per_bin
-        return Proposal(score, heading, choice), self.actor.goal(situation, choice)
+        choice = jnp.where(self.actor.has_goal(situation), choice, RETURN_HOME)
+        return Proposal(score, situation.heading_bin * config.degrees_per_bin, choice.astype(jnp.int32)), None
 
 
 def published(name: str) -> Path:
