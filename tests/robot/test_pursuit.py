@@ -37,6 +37,7 @@ SITES[ROADS] = 10
 PLACES = 3
 KINDS = ("to and fro", "holds", "indifferent")
 jitted_pursue = jax.jit(pursue, static_argnums=0)
+jitted_intend = jax.jit(intend, static_argnums=0)
 
 
 def roadmap(config: Config, graph: Graph) -> oracles.pursuit.Roadmap:
@@ -126,6 +127,11 @@ def flown(config: Config, kind: str, seed: int, robots: int, budget_m: float = 3
     raise AssertionError("the mission does not end")
 
 
+def waits_for_viewpoints(graph: Graph) -> np.ndarray:
+    """Tiles that will have a viewpoint soon."""
+    return (np.asarray(graph.age) > 0) & (np.asarray(graph.cell)[..., 0] < 0)
+
+
 class Witness:
     """What one robot did since it last made progress: `robot.pursuit` a second time."""
 
@@ -138,9 +144,14 @@ class Witness:
         took = (views[there] & after.sensed[there]).any()
         progress = took or (before.belief != after.belief).any()
         if move.mode == EXPLORING:
-            assert check_pursuit(self.config, before, pursuit) or not self.lost
-            self.lost = self.lost or move.choice < 0
-            if self.lost:
+            found = check_pursuit(self.config, before, pursuit)
+            if move.choice < 0 and not found:
+                assert self.config.roads
+                assert here == there
+                assert waits_for_viewpoints(before.graph).any(), "stays though there is nothing to wait for"
+                self.lost = bool(after.circling.lost) or self.lost
+            elif self.lost or move.choice < 0:
+                self.lost = True
                 self.follow(before, after, there, pursuit, progress)
             else:
                 assert self.stood.get(there, 0) < self.config.most_visits, "led to a node once more"
@@ -157,7 +168,7 @@ class Witness:
         if progress or after.mode != EXPLORING:
             return
         now = expected_pursuit(self.config, after)
-        assert now is not None
+        assert now is not None, "what it pursued is gone"
         assert now.left_mm <= pursuit.way_mm
         if pursuit.way_mm > 0:
             assert now.left_mm < pursuit.way_mm
@@ -207,27 +218,40 @@ def test_teams_of_them_come_home(config, kind):
 @pytest.mark.slow
 @both
 def test_a_planner_that_gives_up_sends_its_robot_home(config):
-    """Wherever the robot has been, unless it is lost already: then nobody asks its planner."""
+    """Wherever the robot has been, unless it is lost already: then nobody asks its planner.
+
+    On roads it stays for the viewpoints that settle around it, if its budget allows.
+    """
     take_off, _ = programs(config)
     state = take_off(jax.random.key(0), wide_world(config, 1), Fleet.of(1, 60.0, slots=PLACES))
     robot, view = of(state.robots, 0), of(jax.jit(partial(views, config))(state), 0)
+    nobody_waits = dataclasses.replace(view.graph, age=jnp.zeros_like(view.graph.age))
+    view = dataclasses.replace(view, graph=nobody_waits)
     score = jnp.zeros((SLOTS, config.headings_per_node))
     proposal = Proposal(score, score.astype(jnp.int32), whole(RETURN_HOME))
     everywhere = jnp.full_like(robot.circling.stood, config.most_visits)
     for lost, mode in ((False, (RETURNING, HOME)), (True, (EXPLORING,))):
         circling = dataclasses.replace(robot.circling, stood=everywhere, lost=jnp.array(lost))
         circled = eqx.tree_at(lambda r: r.circling, robot, circling)
-        assert int(jax.jit(partial(intend, config))(circled, view, proposal).mode) in mode
+        assert int(jitted_intend(config, circled, view, proposal).mode) in mode
+    some = np.argwhere(np.asarray(robot.graph.cell)[..., 0] < 0) if config.roads else []
+    for tile in some[:1]:
+        age = jnp.zeros_like(view.graph.age).at[tile[0], tile[1]].set(1)
+        soon = dataclasses.replace(view, graph=dataclasses.replace(view.graph, age=age))
+        intent = jitted_intend(config, robot, soon, proposal)
+        assert (int(intent.mode), int(intent.slot), int(intent.choice)) == (EXPLORING, SELF_SLOT, -1)
+        assert int(intent.heading) == int(view.heading)
+        poor = dataclasses.replace(soon, budget_mm=whole(config.safety_margin_mm))
+        assert int(jitted_intend(config, robot, poor, proposal).mode) in (RETURNING, HOME)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("index", "radius_m"), [(10, 0.25), (11, 0.2), (25, 0.3)])
-def test_one_robot_sees_everything_there_is_and_comes_home(index, radius_m):
+@pytest.mark.parametrize(("index", "radius_m", "spacing_m"), [(10, 0.25, 2.0), (25, 0.3, 2.0), (13, 0.25, 1.4)])
+def test_one_robot_sees_everything_there_is_and_comes_home(index, radius_m, spacing_m):
     """In a whole building: nearest frontiers, one robot, enough budget."""
     member = Member(range_m=5.0, radius_m=radius_m, budget_m=1500.0)
-    mission = Mission.on(
-        lambda cell_m: generate("floorplan", "train", index, cell_m=cell_m), Team((member,)), "nearest", spacing_m=2.0
-    )
+    build = partial(generate, "floorplan", "train", index)
+    mission = Mission.on(lambda cell_m: build(cell_m=cell_m), Team((member,)), "nearest", spacing_m=spacing_m)
     outcome = mission.fly()
     assert outcome.home.all()
     assert outcome.decisions < mission.max_decisions

@@ -11,6 +11,7 @@ from decmarvel.core.types import EXPLORING, HOME, RETURN_HOME, RETURNING, LocalV
 from decmarvel.robot.budget import must_return
 from decmarvel.robot.graph import hop_costs, way_offsets
 from decmarvel.robot.pursuit import circles, pursue
+from decmarvel.robot.roads import settles_soon
 
 WORST_SCORE = -1e30
 """Floor of a proposal's scores: any feasible candidate is better than none."""
@@ -30,12 +31,19 @@ class Intent(eqx.Module):
 
 def must_turn_back(config: Config, waits: Scalar, view: LocalView) -> Bool[Array, ""]:
     """Whether an exploring robot turns home for good, whatever its planner proposes."""
-    return (
-        must_return(config, view.graph, view.site, view.budget_mm)
-        | ~view.candidates.mask.any()
-        | ~(view.graph.utility > 0).any()
-        | (waits >= config.patience)
-    )
+    kept_from_moving = waits >= config.patience
+    return must_return(config, view.graph, view.site, view.budget_mm) | kept_from_moving | is_done(config, view)
+
+
+def is_done(config: Config, view: LocalView) -> Bool[Array, ""]:
+    """Whether a robot has nowhere to go or nothing to see, and gets no more viewpoints by staying."""
+    nothing = ~view.candidates.mask.any() | ~(view.graph.utility > 0).any()
+    return nothing & ~may_learn(config, view)
+
+
+def may_learn(config: Config, view: LocalView) -> Bool[Array, ""]:
+    """Whether more viewpoints settle around a robot if it stays."""
+    return settles_soon(config, view.graph, view.site) if config.roads else jnp.array(False)
 
 
 def intend(config: Config, robot: Robot, view: LocalView, proposal: Proposal) -> Intent:
@@ -43,7 +51,8 @@ def intend(config: Config, robot: Robot, view: LocalView, proposal: Proposal) ->
 
     An exploring robot turns home for good when the guard says so, when nothing is left to see, when its planner says
     so, or when it has been kept from moving for too long (more robots than nodes may be in a dead end together). A
-    robot whose planner leads it in circles goes to the nearest open view (pursuit.py), and home if there is none.
+    robot whose planner leads it in circles goes to the nearest open view (pursuit.py), and home if there is none. On
+    roads it stays instead, as long as more viewpoints settle around it: there may be something to see from those.
     """
     mask = view.candidates.mask
     wanted_slot = jnp.clip(proposal.choice, 0) // config.headings_per_node
@@ -57,7 +66,9 @@ def intend(config: Config, robot: Robot, view: LocalView, proposal: Proposal) ->
     )
     lost = (robot.mode == EXPLORING) & caught
     way_out = pursue(config, view)
-    turn_back = must_turn_back(config, robot.waits, view) | jnp.where(lost, ~way_out.found, gives_up)
+    done = jnp.where(lost, ~way_out.found, gives_up)
+    stays = (done | ~view.candidates.mask.any()) & may_learn(config, view)
+    turn_back = must_turn_back(config, robot.waits, view) | (done & ~stays)
     mode = jnp.where((robot.mode == EXPLORING) & turn_back, RETURNING, robot.mode)
     mode = jnp.where((mode == RETURNING) & (here == 0), HOME, mode)
 
@@ -66,12 +77,12 @@ def intend(config: Config, robot: Robot, view: LocalView, proposal: Proposal) ->
     exploring, returning = mode == EXPLORING, mode == RETURNING
     own_slot = jnp.where(lost, way_out.slot, choice // config.headings_per_node)
     own_heading = jnp.where(lost, way_out.heading, proposal.heading.reshape(-1)[jnp.clip(choice, 0)])
-    slot = jnp.where(exploring, own_slot, jnp.where(returning, home_slot, SELF_SLOT))
-    heading = jnp.where(exploring, own_heading, along)
+    slot = jnp.where(exploring & ~stays, own_slot, jnp.where(returning, home_slot, SELF_SLOT))
+    heading = jnp.where(exploring, jnp.where(stays, view.heading, own_heading), along)
     return Intent(
         mode=mode,
         slot=slot.astype(jnp.int32),
-        choice=jnp.where(exploring & ~lost, choice, -1),
+        choice=jnp.where(exploring & ~lost & ~stays, choice, -1),
         heading=jnp.where(exploring | returning, heading, view.heading),
         lost=lost & exploring,
     )

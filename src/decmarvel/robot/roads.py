@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int16, Int32, UInt8
 
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SELF_SLOT, SLOTS, shift_sites
-from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Scalar, Site
+from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, Graph, Scalar, Site
 from decmarvel.robot.steps import NO_WAY, SIDE, SLANT, shifted, spread, steps, way_mm
 
 PATIENCE = 2
@@ -284,13 +284,29 @@ def straight_mm(config: Config, offset: Int32[Array, "*n 2"]) -> Int32[Array, "*
     return jnp.asarray(config.lattice.lengths_mm)[away[..., 0], away[..., 1]]
 
 
+def window(config: Config, sites: int, middle: Site | None) -> tuple[int, Site]:
+    """The square of sites that is updated around `middle`, all if that is None: its side and its first site."""
+    if middle is None:
+        return sites, jnp.zeros(2, jnp.int32)
+    count = min(sites, config.road_window_sites)
+    return count, jnp.clip(middle - count // 2, 0, sites - count)
+
+
+def settles_soon(config: Config, graph: Graph, site: Site) -> Bool[Array, ""]:
+    """Whether a robot that stays gets another viewpoint, as a tile around it has waited for one."""
+    sites = graph.age.shape[0]
+    count, first = window(config, sites, site)
+    index = jnp.arange(sites, dtype=jnp.int32)[:, None]
+    around = (index >= first[None]) & (index < first[None] + count)
+    waiting = (graph.age > 0) & (graph.cell[..., 0] < 0)
+    return (waiting & around[:, :1] & around[None, :, 1]).any()
+
+
 def grow_network(
     config: Config, belief: UInt8[Array, "Y X"], before: Network, middle: Site | None, radius_mm: Scalar
 ) -> Network:
     """The network after the belief grew around `middle`; anywhere if that is None."""
-    sites = before.age.shape[0]
-    count = sites if middle is None else min(sites, config.road_window_sites)
-    first = jnp.zeros(2, jnp.int32) if middle is None else jnp.clip(middle - count // 2, 0, sites - count)
+    count, first = window(config, before.age.shape[0], middle)
     wide = body_reach(config) + 1
     side, corner = config.stride * count, config.margin_cells + config.stride * first
     known = jax.lax.dynamic_slice(belief, (corner[0] - wide, corner[1] - wide), (side + 2 * wide, side + 2 * wide))
