@@ -16,7 +16,17 @@ SMALL = Config(spacing_m=2.0, sensor_range_m=4.0, utility_range_m=3.2, safety_ma
 FINE = Config(spacing_m=1.0, sensor_range_m=3.0, utility_range_m=2.5, safety_margin_m=1.0)
 """An odd stride and cells that are not 0.4 m."""
 DEFAULT = Config()
-SITES = {SMALL: 12, FINE: 16, DEFAULT: 16}
+ROADS = (
+    Config(spacing_m=1.0, coarsest_cell_m=0.2, sensor_range_m=1.0, utility_range_m=0.9, roads=True, radius_m=0.45),
+    Config(spacing_m=2.0, coarsest_cell_m=0.3, sensor_range_m=3.0, utility_range_m=2.7, roads=True, radius_m=0.25),
+    Config(spacing_m=1.6, coarsest_cell_m=0.4, sensor_range_m=4.0, utility_range_m=3.6, roads=True),
+)
+"""Strides 5, 7 and 4; radii from none to two cells and a quarter."""
+WIDE_ROADS = Config(
+    spacing_m=0.8, coarsest_cell_m=0.2, sensor_range_m=0.8, utility_range_m=0.72, roads=True, radius_m=0.25
+)
+"""So many sites that a decision does not change all of them."""
+SITES = {SMALL: 12, FINE: 16, DEFAULT: 16} | dict.fromkeys(ROADS, 8) | {WIDE_ROADS: 18}
 
 
 @dataclass(frozen=True)

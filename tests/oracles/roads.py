@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 
+from decmarvel.core.config import Config
 from oracles.lattice import FREE, OCCUPIED, OWN_SLOT, SLOTS, Cell, inside, slot_offset
 
 FAR_MM = 2**29
@@ -83,9 +84,9 @@ def undecided(belief: np.ndarray, radius_mm: int, cell_m: float) -> np.ndarray:
 # Viewpoints
 
 
-def preferred_cells(i: int, j: int, stride: int, margin: int) -> list[Cell]:
+def preferred_cells(i: int, j: int, stride: int) -> list[Cell]:
     """The cells of tile (i, j), nearest to its lattice cell first, then by row and column: point 5."""
-    top, left = margin + stride * i, margin + stride * j
+    top, left = stride * i, stride * j
     centre_y, centre_x = top + stride // 2, left + stride // 2
     ranked = []
     for y in range(top, top + stride):
@@ -95,19 +96,17 @@ def preferred_cells(i: int, j: int, stride: int, margin: int) -> list[Cell]:
 
 
 def settle(
-    belief: np.ndarray, cell: np.ndarray, age: np.ndarray, stride: int, margin: int, cell_m: float, radius_mm: int
+    fits: np.ndarray, open_question: np.ndarray, cell: np.ndarray, age: np.ndarray, stride: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Viewpoint cells and ages of all tiles after one more update: point 6."""
-    fits = passable(belief, radius_mm, cell_m)
-    open_question = undecided(belief, radius_mm, cell_m)
     cell, age = cell.copy(), age.copy()
-    for i in range((belief.shape[0] - 2 * margin) // stride):
-        for j in range((belief.shape[1] - 2 * margin) // stride):
+    for i in range(cell.shape[0]):
+        for j in range(cell.shape[1]):
             if cell[i, j, 0] >= 0:
                 continue
             first = None
             better_may_come = False
-            for place in preferred_cells(i, j, stride, margin):
+            for place in preferred_cells(i, j, stride):
                 if fits[place]:
                     first = place
                     break
@@ -134,16 +133,17 @@ def viewpoints(cell: np.ndarray) -> dict[tuple[int, int], Cell]:
 
 # Steps
 
-
-def step_length(dy: int, dx: int, cell_m: float) -> int:
-    """Length in mm of a step to a side neighbour or to a diagonal one: point 7."""
-    if dy != 0 and dx != 0:
-        return math.ceil(1000 * cell_m * math.sqrt(2) - 1e-6)
-    return math.ceil(1000 * cell_m - 1e-6)
+SIDE, SLANT = 12, 17
+"""Lengths of the two kinds of steps, in twelfths of a cell."""
 
 
-def steps(passable: np.ndarray, y: int, x: int, cell_m: float) -> Iterator[tuple[int, int, int]]:
-    """Row, column and length in mm of each step from a cell: point 7."""
+def way_mm(parts: int, spacing_mm: int, stride: int) -> int:
+    """Twelfths of a cell in whole millimetres, rounded up: point 7."""
+    return -(-parts * spacing_mm // (SIDE * stride))
+
+
+def steps(passable: np.ndarray, y: int, x: int) -> Iterator[tuple[int, int, int]]:
+    """Row, column and length in twelfths of a cell of each step from a cell: point 7."""
     if not passable[y, x]:
         return
     for dy in (-1, 0, 1):
@@ -153,35 +153,36 @@ def steps(passable: np.ndarray, y: int, x: int, cell_m: float) -> Iterator[tuple
                 continue
             # For a step to the side, these are its two ends.
             if passable[to_y, x] and passable[y, to_x]:
-                yield to_y, to_x, step_length(dy, dx, cell_m)
+                yield to_y, to_x, SLANT if dy != 0 and dx != 0 else SIDE
 
 
-def flood(passable: np.ndarray, cell: np.ndarray, stride: int, cell_m: float) -> tuple[np.ndarray, np.ndarray]:
-    """Distance in mm to the nearest viewpoint and the flat index of its tile, by Dijkstra: point 8.
+def rank(tile: tuple[int, int]) -> tuple[int, int]:
+    """Which of two tiles as near as each other a cell belongs to, the lower: point 8."""
+    return tile[0] % 5, tile[1] % 5
 
-    Ways are compared by (distance, tile): steps have a length, so this prefers the lower tile between equal distances.
+
+def flood(passable: np.ndarray, places: dict[tuple[int, int], Cell], stride: int) -> dict[Cell, tuple[int, tuple]]:
+    """Distance to the nearest viewpoint and its tile, for the cells that are near enough to one, by Dijkstra: point 8.
+
+    Ways are compared by (distance, rank of the tile): steps have a length, so this settles equal distances.
     """
-    limit = 3 * stride * step_length(0, 1, cell_m) // 2
-    best: dict[Cell, tuple[int, int]] = {}
+    limit = 3 * stride * SIDE // 2
+    best: dict[Cell, tuple[int, tuple]] = {}
     heap = []
-    for (i, j), place in viewpoints(cell).items():
-        best[place] = (0, i * cell.shape[1] + j)
-        heapq.heappush(heap, (*best[place], *place))
+    for tile, place in places.items():
+        best[place] = (0, tile)
+        heapq.heappush(heap, (0, rank(tile), tile, place))
     while heap:
-        so_far, tile, y, x = heapq.heappop(heap)
-        if (so_far, tile) > best[y, x]:
+        so_far, _, tile, (y, x) = heapq.heappop(heap)
+        if (so_far, tile) != best[y, x]:
             continue
-        for to_y, to_x, length in steps(passable, y, x, cell_m):
-            reached = (so_far + length, tile)
-            if reached[0] <= limit and ((to_y, to_x) not in best or reached < best[to_y, to_x]):
-                best[to_y, to_x] = reached
-                heapq.heappush(heap, (*reached, to_y, to_x))
-    distance = np.full(passable.shape, FAR_MM, dtype=np.int64)
-    label = np.full(passable.shape, -1, dtype=np.int64)
-    for place, (so_far, tile) in best.items():
-        distance[place] = so_far
-        label[place] = tile
-    return distance, label
+        for to_y, to_x, length in steps(passable, y, x):
+            longer, there = so_far + length, best.get((to_y, to_x))
+            if longer > limit or (there and (there[0], rank(there[1])) <= (longer, rank(tile))):
+                continue
+            best[to_y, to_x] = (longer, tile)
+            heapq.heappush(heap, (longer, rank(tile), tile, (to_y, to_x)))
+    return best
 
 
 # Edges
@@ -197,6 +198,9 @@ def line_offsets(dy: int, dx: int) -> list[tuple[int, int]]:
         for row in (math.floor(y), math.ceil(y)):
             for column in (math.floor(x), math.ceil(x)):
                 offsets.add((row, column))
+        if abs(dy) == abs(dx):  # a slanting step passes between two more cells
+            offsets.add((int(y), int(x) - dx // n))
+            offsets.add((int(y) - dy // n, int(x)))
     return sorted(offsets)
 
 
@@ -204,6 +208,13 @@ def straight(passable: np.ndarray, u: Cell, v: Cell) -> bool:
     """Whether the body fits all along the straight line between two cells: point 10."""
     (uy, ux), (vy, vx) = u, v
     return all(bool(passable[uy + dy, ux + dx]) for dy, dx in line_offsets(int(vy - uy), int(vx - ux)))
+
+
+def straight_mm(u: Cell, v: Cell, spacing_mm: int, stride: int) -> int:
+    """Length of the straight line between two cells, rounded up: point 10."""
+    squared = spacing_mm**2 * ((v[0] - u[0]) ** 2 + (v[1] - u[1]) ** 2)
+    length = math.isqrt(squared // stride**2)
+    return length if length**2 * stride**2 >= squared else length + 1
 
 
 def slot_between(a: tuple[int, int], b: tuple[int, int]) -> int | None:
@@ -215,27 +226,22 @@ def slot_between(a: tuple[int, int], b: tuple[int, int]) -> int | None:
     return None
 
 
-def bent_lengths(passable: np.ndarray, cell: np.ndarray, stride: int, cell_m: float) -> np.ndarray:
-    """Lengths in mm of the edges by steps, through the places where the floods of two tiles meet: point 9."""
-    columns = cell.shape[1]
-    distance, label = flood(passable, cell, stride, cell_m)
+def bent_lengths(passable: np.ndarray, cell: np.ndarray, spacing_mm: int, stride: int) -> np.ndarray:
+    """Lengths in mm of the edges by steps, through the places where the surroundings of two tiles meet: point 9."""
+    reached = flood(passable, viewpoints(cell), stride)
     bent = np.full((SLOTS, *cell.shape[:2]), FAR_MM, dtype=np.int64)
-    for y in range(passable.shape[0]):
-        for x in range(passable.shape[1]):
-            if label[y, x] < 0:
+    for (y, x), (so_far, a) in reached.items():
+        for to_y, to_x, length in steps(passable, y, x):
+            if (to_y, to_x) not in reached:
                 continue
-            for to_y, to_x, length in steps(passable, y, x, cell_m):
-                if label[to_y, to_x] < 0 or label[to_y, to_x] == label[y, x]:
-                    continue
-                a = divmod(int(label[y, x]), columns)
-                k = slot_between(a, divmod(int(label[to_y, to_x]), columns))
-                if k is not None:
-                    whole = distance[y, x] + length + distance[to_y, to_x]
-                    bent[k, *a] = min(bent[k, *a], whole)
+            rest, b = reached[to_y, to_x]
+            k = slot_between(a, b)
+            if k is not None:
+                bent[k, *a] = min(bent[k, *a], way_mm(so_far + length + rest, spacing_mm, stride))
     return bent
 
 
-def straight_lengths(passable: np.ndarray, cell: np.ndarray, cell_m: float) -> np.ndarray:
+def straight_lengths(passable: np.ndarray, cell: np.ndarray, spacing_mm: int, stride: int) -> np.ndarray:
     """Lengths in mm of the straight edges: point 10."""
     lengths = np.full((SLOTS, *cell.shape[:2]), FAR_MM, dtype=np.int64)
     places = viewpoints(cell)
@@ -244,41 +250,54 @@ def straight_lengths(passable: np.ndarray, cell: np.ndarray, cell_m: float) -> n
             di, dj = slot_offset(k)
             v = places.get((i + di, j + dj))
             if k != OWN_SLOT and v is not None and straight(passable, u, v):
-                lengths[k, i, j] = math.ceil(1000 * cell_m * math.hypot(v[0] - u[0], v[1] - u[1]) - 1e-6)
+                lengths[k, i, j] = straight_mm(u, v, spacing_mm, stride)
     return lengths
 
 
-def edge_lengths(
+# One update
+
+
+def grow(
+    config: Config,
     belief: np.ndarray,
     cell: np.ndarray,
-    before_mm: np.ndarray,
-    stride: int,
-    margin: int,
-    cell_m: float,
+    age: np.ndarray,
+    length_mm: np.ndarray,
     radius_mm: int,
-) -> np.ndarray:
-    """Length in mm of the edge from tile (i, j) in slot k, as [k, i, j]: point 11."""
-    rows, columns = ((cells - 2 * margin) // stride for cells in belief.shape)
-    assert cell.shape == (rows, columns, 2)
-    assert before_mm.shape == (SLOTS, rows, columns)
-    fits = passable(belief, radius_mm, cell_m)
-    by_steps = bent_lengths(fits, cell, stride, cell_m)
-    by_line = straight_lengths(fits, cell, cell_m)
-    length = np.full(before_mm.shape, FAR_MM, dtype=np.int64)
-    for k in range(SLOTS):
-        for i in range(rows):
-            for j in range(columns):
-                length[k, i, j] = min(by_line[k, i, j], by_steps[k, i, j], before_mm[k, i, j], FAR_MM)
-    return length
+    middle: tuple[int, int] | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Viewpoints, ages and lengths after one more update around the tile `middle`, everywhere if None: point 11.
+
+    What lies outside the square of tiles that is updated is as if it were not there.
+    """
+    sites, stride, margin = len(age), config.stride, config.margin_cells
+    count = sites if middle is None else min(sites, config.road_window_sites)
+    first = [0, 0] if middle is None else [min(max(m - count // 2, 0), sites - count) for m in middle]
+    tiles = (slice(first[0], first[0] + count), slice(first[1], first[1] + count))
+    rows, columns = (slice(margin + stride * low, margin + stride * (low + count)) for low in first)
+    fits = passable(belief, radius_mm, config.cell_m)[rows, columns]
+    open_question = undecided(belief, radius_mm, config.cell_m)[rows, columns]
+    corner = np.array([rows.start, columns.start])
+
+    known = np.where(cell[tiles] >= 0, cell[tiles] - corner, -1)
+    known, ages = settle(fits, open_question, known, age[tiles], stride)
+    by_steps = bent_lengths(fits, known, config.spacing_mm, stride)
+    by_line = straight_lengths(fits, known, config.spacing_mm, stride)
+    cell, age, length_mm = cell.copy(), age.copy(), length_mm.copy()
+    cell[tiles], age[tiles] = np.where(known >= 0, known + corner, -1), ages
+    here = (slice(None), *tiles)
+    length_mm[here] = np.minimum(length_mm[here], np.minimum(by_steps, by_line))
+    return cell, age, length_mm
 
 
 # Moves
 
 
-def shortest_way(passable: np.ndarray, start_cell: Cell, end_cell: Cell, cell_m: float, box: int) -> int:
-    """Length in mm of a shortest way over steps that stays within `box` rows and columns of its start: point 12."""
-    start = (int(start_cell[0]), int(start_cell[1]))
-    end = (int(end_cell[0]), int(end_cell[1]))
+def shortest_way(passable: np.ndarray, start: Cell, end: Cell, box: int) -> int | None:
+    """Length, in twelfths of a cell, of a shortest way over steps within `box` rows and columns of its start: point 12.
+
+    None if there is no way.
+    """
     best = {start: 0}
     heap = [(0, *start)]
     while heap:
@@ -287,11 +306,11 @@ def shortest_way(passable: np.ndarray, start_cell: Cell, end_cell: Cell, cell_m:
             return so_far
         if so_far > best[y, x]:
             continue
-        for to_y, to_x, length in steps(passable, y, x, cell_m):
+        for to_y, to_x, length in steps(passable, y, x):
             if abs(to_y - start[0]) > box or abs(to_x - start[1]) > box:
                 continue
             longer = so_far + length
             if longer < best.get((to_y, to_x), FAR_MM):
                 best[to_y, to_x] = longer
                 heapq.heappush(heap, (longer, to_y, to_x))
-    return FAR_MM
+    return None

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from decmarvel.simulation.team import Member, Team
-from decmarvel.worlds import Building, generate, save
+from decmarvel.worlds import Building, MapError, generate, save
 from decmarvel.worlds.fit import USUAL_RADIUS_M, body_radius_m, fit, reached_floor
 from decmarvel.worlds.place import place
 from decmarvel.worlds.reach import ENOUGH, visible_cells
@@ -112,3 +112,12 @@ def test_small_arenas_work():
     found = fit(lambda cell_m: building, team.config(), 0.4)
     assert found.config.cell_m == pytest.approx(0.05)
     assert found.seen >= ENOUGH
+
+
+def test_a_start_where_the_robot_does_not_fit_is_refused():
+    def build(cell_m: float) -> Building:
+        free = np.pad(np.ones((round(6 / cell_m),) * 2, bool), 2)
+        return Building(free, (2, 2), cell_m, "corner")
+
+    with pytest.raises(MapError, match=r"corner: a robot of 0\.25 m radius does not fit at the start"):
+        fit(build, Team((Member(range_m=4.0, radius_m=0.25),)).config())

@@ -51,11 +51,13 @@ def intend(config: Config, robot: Robot, view: LocalView, proposal: Proposal) ->
     fallback = jnp.argmax(score.reshape(-1)).astype(jnp.int32)
     choice = jnp.where(mask[wanted_slot], proposal.choice, fallback)
     here = view.graph.home_mm[view.site[0], view.site[1]]
-    lost = (robot.mode == EXPLORING) & circles(config, view, robot.circling, choice // config.headings_per_node)
-    way_out = pursue(config, view)
-    turn_back = must_turn_back(config, robot.waits, view) | jnp.where(
-        lost, ~way_out.found, proposal.choice == RETURN_HOME
+    gives_up = proposal.choice == RETURN_HOME
+    caught = jnp.where(
+        gives_up, robot.circling.lost, circles(config, view, robot.circling, choice // config.headings_per_node)
     )
+    lost = (robot.mode == EXPLORING) & caught
+    way_out = pursue(config, view)
+    turn_back = must_turn_back(config, robot.waits, view) | jnp.where(lost, ~way_out.found, gives_up)
     mode = jnp.where((robot.mode == EXPLORING) & turn_back, RETURNING, robot.mode)
     mode = jnp.where((mode == RETURNING) & (here == 0), HOME, mode)
 

@@ -32,6 +32,7 @@ from decmarvel.robot.guard import Intent, intend
 from decmarvel.robot.observation import local_view
 from decmarvel.robot.pursuit import begin as begin_circling
 from decmarvel.robot.pursuit import go_on, open_views
+from decmarvel.robot.roads import PATIENCE
 from decmarvel.robot.sight import empty_sight
 from decmarvel.robot.travel import travel_path
 from decmarvel.simulation.conflicts import ORDER_RANGE, resolve_conflicts
@@ -57,7 +58,9 @@ def reset(config: Config, key: Key, world: World, fleet: Fleet) -> State:
     nothing = no_graph(empty_sight(config, sites))
 
     def begin(base: Site, own: dict[str, Scalar]) -> Graph:
-        return build(config, unknown, belief, base, nothing, world.start, own["range_mm"], own["radius_mm"])
+        # It stands at its base, though a smaller body than the largest might wait for a better viewpoint there.
+        there = eqx.tree_at(lambda graph: graph.age, nothing, PATIENCE * site_mask(sites, base).astype(jnp.int32))
+        return build(config, unknown, belief, base, there, world.start, own["range_mm"], own["radius_mm"])
 
     # Bases are drawn for the largest body: all others can stand there, too.
     number = jnp.arange(count, dtype=jnp.int32)

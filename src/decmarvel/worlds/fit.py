@@ -133,10 +133,16 @@ def _with_spacing(config: Config, spacing_m: float, cell_m: float) -> Config:
 
 def _placed(build: Callable[[float], Building], config: Config) -> Fit:
     building = build(config.cell_m)
+    reached = reached_share(building, config.radius_m)
+    if not reached:
+        raise MapError(
+            f"{building.name}: a robot of {config.radius_m:g} m radius does not fit at the start; "
+            "start farther from walls, or make it smaller"
+        )
     world = place(building, config)
     visible = visible_cells(config, world)
     world = eqx.tree_at(
         lambda w: (w.counted, w.free_count), world, (jnp.asarray(visible), jnp.asarray(visible.sum(), jnp.int32))
     )
     seen = float(visible.sum() / building.free.sum())
-    return Fit(config, building, world, reached_share(building, config.radius_m), seen)
+    return Fit(config, building, world, reached, seen)
