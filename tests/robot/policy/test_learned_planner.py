@@ -56,7 +56,7 @@ def test_a_learned_planner_flies_and_everybody_gets_home():
 
 
 options_of_all = jax.jit(
-    lambda state, stale: jax.vmap(lambda view, stale: find_options(SMALL, view, stale, OPTIONS))(
+    lambda state, stale: jax.vmap(lambda view, stale: find_options(SMALL, view, stale, OPTIONS)[1])(
         views(SMALL, state), stale
     )
 )

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 SECTOR_M, STALE_M, APART_M, COUNT = 20, 80, 8.0, 6
 NO_OPTION = -1
 
-ask = jax.jit(lambda config, view, stale: find_options(config, view, stale, COUNT), static_argnums=0)
+ask = jax.jit(lambda config, view, stale: find_options(config, view, stale, COUNT)[1], static_argnums=0)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -147,7 +147,7 @@ def test_options_equal_oracle(config, seeds):
 @jax.jit
 def weighed(state, stale):
     seen = views(SMALL, state)
-    options = jax.vmap(lambda view: find_options(SMALL, view, stale, COUNT))(seen)
+    options = jax.vmap(lambda view: find_options(SMALL, view, stale, COUNT)[1])(seen)
     return seen.candidates, jax.vmap(lambda view: shown_everywhere(SMALL, view))(seen), options
 
 

@@ -79,8 +79,10 @@ class OptionActor(Actor):
         observation = observe(config, view)
         nodes, situation = compact(observation, places, ways(config, view)), situation_of(observation)
         stale = on_lattice(nodes, self.stale(nodes, situation), view.visits.shape[0])
-        options = find_options(config, view, stale, self.config.options)
-        return nodes, eqx.tree_at(lambda s: s.options, situation, options, is_leaf=lambda leaf: leaf is None)
+        found = find_options(config, view, stale, self.config.options)
+        return nodes, eqx.tree_at(
+            lambda s: (s.heading_bin, s.options), situation, found, is_leaf=lambda leaf: leaf is None
+        )
 
     def has_goal(self, situation: Situation) -> Bool[Array, ""]:
         return (situation.known_options.action >= 0).any()

@@ -4,11 +4,12 @@ The planner prefers the robot's own sector, and frontiers that teammates have pr
 everything from the robot's own map, number and team size. Not in the paper.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float32, Int32
+from jaxtyping import Array, Bool, Float32, Int32
 
-from decmarvel.core.angles import wrap_degrees
+from decmarvel.core.angles import heading_bin, wrap_degrees
 from decmarvel.core.config import Config
 from decmarvel.core.types import FAR_MM, LocalView, Scalar
 from decmarvel.robot.budget import affordable
@@ -28,8 +29,14 @@ APART_M = 8.0
 ALIKE_DEGREES = 30
 
 
-def find_options(config: Config, view: LocalView, stale: Float32[Array, "I J"], count: int) -> Options:
-    """The cheapest goals that lie apart. `stale`: probability that teammates have explored behind a node's frontier."""
+def find_options(
+    config: Config, view: LocalView, stale: Float32[Array, "I J"], count: int
+) -> tuple[Int32[Array, "K H"], Options]:
+    """The headings to choose from, and the cheapest goals that lie apart.
+
+    `stale`: probability that teammates have explored behind a node's frontier. On roads a robot looks where the planner
+    would: moves are short there, and what it came to look at in a room may be in no other heading's view.
+    """
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph)[1]
@@ -48,15 +55,38 @@ def find_options(config: Config, view: LocalView, stale: Float32[Array, "I J"], 
         return jnp.where(away, cost_mm, FAR_MM), (found, slot, gaze, goal.site, cost_m)
 
     found, slot, gaze, site, cost_m = jax.lax.scan(next_best, cost_mm, None, length=count)[1]
+    if config.roads:
+        view = looking_at_goals(config, view, found, slot, gaze)
     shows = shown(config, view, slot)
     headings = view.candidates.heading_bin[slot]
-    heading = jax.vmap(lambda *option: most_shown_heading(config, *option))(shows, headings, gaze)
-    return Options(
+    choose = nearest_heading if config.roads else most_shown_heading
+    heading = jax.vmap(lambda *option: choose(config, *option))(shows, headings, gaze)
+    return view.candidates.heading_bin, Options(
         action=jnp.where(found, slot * config.headings_per_node + heading, NO_OPTION),
         site=jnp.where(found[:, None], site, -1),
         cost_m=jnp.where(found, cost_m, 0.0),
         shown_cells=jnp.where(found, shows.max(axis=1), 0),
     )
+
+
+def looking_at_goals(
+    config: Config, view: LocalView, found: Bool[Array, "V"], slot: Int32[Array, "V"], gaze: Int32[Array, "V"]
+) -> LocalView:
+    """The view with the planner's heading as the last candidate of each slot with which an option begins.
+
+    Of several options that begin with one slot it is that of the cheapest.
+    """
+    headings = view.candidates.heading_bin
+    for option in reversed(range(len(slot))):
+        wanted = jnp.where(found[option], heading_bin(config, gaze[option]), headings[slot[option], -1])
+        headings = headings.at[slot[option], -1].set(wanted)
+    return eqx.tree_at(lambda v: v.candidates.heading_bin, view, headings)
+
+
+def nearest_heading(config: Config, shows: Int32[Array, "H"], headings: Int32[Array, "H"], gaze: Scalar) -> Scalar:
+    """Index of the heading at a waypoint that is nearest to the planner's, in bins; of equals the last."""
+    away = jnp.abs(wrap_degrees((headings - heading_bin(config, gaze)) * config.degrees_per_bin))
+    return (len(headings) - 1 - jnp.argmin(away[::-1])).astype(jnp.int32)
 
 
 def most_shown_heading(
