@@ -153,6 +153,7 @@ def test_a_mission_is_the_same_however_it_is_flown(planner, rooms, small_map, tm
     recording = decmarvel.record(rooms, decmarvel.planner(planner), **TEAM)
     folder = tmp_path / "explored"
     options = ["--robots", "2", "--budget", "60", "--seed", "5", "--broken", "1", "--planner", planner, "--quiet"]
+    options += ["--radius", "0", "--spacing", "4"]  # the lattice that a mission has without a configuration
     assert main(["explore", "--map", str(small_map), "--out", str(folder), *options]) == 0
     recording.save(tmp_path / "mission.npz")
     assert (tmp_path / "mission.npz").read_bytes() == (folder / "mission.npz").read_bytes()
