@@ -23,3 +23,23 @@ def test_every_study_answers_help(script, monkeypatch, capsys):
 
 def test_there_are_studies():
     assert SCRIPTS
+
+
+SMALL_HUNTS = {
+    "caught": ["--missions", "2", "--settings", "1", "--maps", "3"],
+    "complete": ["--missions", "2", "--settings", "1", "--maps", "3"],
+    "guard": ["--again", "5,50000017", "--maps", "30"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL_HUNTS)
+def test_hunts_find_nothing_in_a_mission_or_two(name, monkeypatch, capsys):
+    script = ROOT / "benchmarks" / f"{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(script), *SMALL_HUNTS[name]])
+    monkeypatch.syspath_prepend(str(script.parent))
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        assert not ended.code
+    assert ("missions complete" if name == "complete" else "no counter-example") in capsys.readouterr().out
