@@ -6,7 +6,7 @@ from PIL import Image
 
 from decmarvel.simulation.team import Member, Team
 from decmarvel.worlds import Building, MapError, generate, save
-from decmarvel.worlds.fit import USUAL_RADIUS_M, body_radius_m, fit, reached_floor
+from decmarvel.worlds.fit import FOUND, USUAL_RADIUS_M, body_radius_m, fit, reached_floor
 from decmarvel.worlds.place import place
 from decmarvel.worlds.reach import ENOUGH, visible_cells
 from decmarvel.worlds.survey import count_speckles, survey
@@ -96,6 +96,7 @@ def test_a_fit_sees_what_the_finest_sees(family, index):
     found = fit(build, team.config())
     finest = fit(build, team.config(), 1.0)
     assert found.seen >= ENOUGH * finest.seen
+    assert found.seen >= found.walked >= FOUND * found.seen
     assert found.config.spacing_m >= 1.0
     counted = np.asarray(found.world.counted)
     assert int(found.world.free_count) == counted.sum()

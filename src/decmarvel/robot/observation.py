@@ -212,8 +212,8 @@ def node_features(config: Config, view: LocalView) -> Float32[Array, "I J 9"]:
         Feature.HOME: home,
         Feature.VISITS: jnp.minimum(view.visits, MANY_VISITS) / MANY_VISITS,
     }
-    stacked = jnp.stack([columns[feature].astype(jnp.float32) for feature in Feature], axis=-1)
-    return jnp.where(node[..., None], stacked, 0.0)
+    # Masked one by one: a compiler drops the columns that an actor does not read, but not from a masked stack.
+    return jnp.stack([jnp.where(node, columns[feature].astype(jnp.float32), 0.0) for feature in Feature], axis=-1)
 
 
 def ways(config: Config, view: LocalView) -> Ways:

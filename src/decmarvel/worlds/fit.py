@@ -13,7 +13,7 @@ from scipy import ndimage
 from decmarvel.core.config import Config
 from decmarvel.worlds.building import Building, MapError
 from decmarvel.worlds.place import place
-from decmarvel.worlds.reach import ENOUGH, visible_cells, visible_share
+from decmarvel.worlds.reach import ENOUGH, visible_cells, visible_share, walked_cells
 from decmarvel.worlds.world import World
 
 SPACINGS = (0.4, 0.3, 0.2, 0.14, 0.1)
@@ -24,6 +24,8 @@ FEWEST_CELLS, MOST_CELLS = 12, 60
 """Cells in a sensing range: with fewer the camera sees nothing well, with more a decision takes long."""
 USUAL_RADIUS_M = 0.25
 LOOK_CELL_M = 0.2
+FOUND = 0.995
+"""A spacing does if a robot that walks from viewpoint to viewpoint finds this much of what it could see."""
 NEARLY = 0.95
 """A cell size does if a robot reaches this much of what it reaches with finer cells."""
 
@@ -38,6 +40,8 @@ class Fit(NamedTuple):
     """Share of the floor that a robot of the team's radius can reach."""
     seen: float
     """Share of the floor that can be seen from where such a robot can stand. On roads only this part counts."""
+    walked: float
+    """Share of the floor that a robot has seen which went to the nearest new viewpoint until there was none."""
 
 
 def fit(
@@ -48,9 +52,10 @@ def fit(
 ) -> Fit:
     """The building placed for a team. `build` makes it with cells of a given size.
 
-    Without a spacing it takes the widest with which a robot gets to see 99% of the floor, or of what it gets to see
-    with the finest; the shortest range in the team says how wide that may be. Robots without a body (`config.roads` is
-    false) take straight lines between the sites, if those see 99% of the floor or a spacing is given, else roads.
+    Without a spacing it takes the widest with which a robot gets to see 99% of the floor and finds nearly all of that
+    on a walk, or with which it finds 99% of what it finds with any; the shortest range in the team says how wide that
+    may be. Robots without a body (`config.roads` is false) take straight lines between the sites, if those see 99% of
+    the floor or a spacing is given, else roads.
     """
     range_m = shortest_range_m or config.sensor_range_m
     if not config.roads:
@@ -67,12 +72,12 @@ def fit(
             tried.append(_placed(build, _with_spacing(config, share * range_m, cell_m)))
         except MapError:  # too many sites, or cells that close a door
             continue
-        if tried[-1].seen >= ENOUGH:
+        if tried[-1].seen >= ENOUGH and tried[-1].walked >= FOUND * tried[-1].seen:
             return tried[-1]
     if not tried:
         return _placed(build, _with_spacing(config, SPACINGS[0] * range_m, cell_m))  # raises the map's error
-    most = max(found.seen for found in tried)
-    return next(found for found in tried if found.seen >= ENOUGH * most)
+    most = max(found.walked for found in tried)
+    return next(found for found in tried if found.walked >= ENOUGH * most)
 
 
 def body_radius_m(build: Callable[[float], Building], radius_m: float | None) -> float:
@@ -124,7 +129,8 @@ def _straight(build: Callable[[float], Building], config: Config, spacing_m: flo
         world = place(building, config)
     except MapError:
         return None
-    return Fit(config, building, world, 1.0, visible_share(config, world))
+    seen = visible_share(config, world)
+    return Fit(config, building, world, 1.0, seen, seen)
 
 
 def _with_spacing(config: Config, spacing_m: float, cell_m: float) -> Config:
@@ -144,5 +150,6 @@ def _placed(build: Callable[[float], Building], config: Config) -> Fit:
     world = eqx.tree_at(
         lambda w: (w.counted, w.free_count), world, (jnp.asarray(visible), jnp.asarray(visible.sum(), jnp.int32))
     )
-    seen = float(visible.sum() / building.free.sum())
-    return Fit(config, building, world, reached, seen)
+    floor = building.free.sum()
+    walked = np.asarray(walked_cells(config, world)) & visible
+    return Fit(config, building, world, reached, float(visible.sum() / floor), float(walked.sum() / floor))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ from decmarvel.core.camera import scan, sensor_disc
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import site_mask
 from decmarvel.core.types import FAR_MM, FREE, OCCUPIED, UNKNOWN, Site
+from decmarvel.core.windows import cut
+from decmarvel.robot.belief import remember
 from decmarvel.robot.graph import from_sites, shortest_paths, whole_network
 from decmarvel.robot.roads import PATIENCE, Network, grow_network, no_network
 from decmarvel.worlds.building import Building
@@ -66,6 +69,57 @@ def explored_cells(config: Config, world: World) -> Bool[np.ndarray, "Y X"]:
         cells, looked = np.asarray(network.cell)[new], looked | new
         waited = 0 if len(cells) else waited + 1
     return belief == FREE
+
+
+class _Walk(NamedTuple):
+    """A robot that looks around everywhere."""
+
+    belief: UInt8[Array, "Y X"]
+    network: Network
+    site: Site
+    looked: Bool[Array, "I J"]
+    waited: Int32[Array, ""]
+    """Updates of its network since it last had somewhere to go."""
+
+
+@partial(jax.jit, static_argnums=0)
+def walked_cells(config: Config, world: World) -> Bool[Array, "Y X"]:
+    """Free cells that one robot sees which always goes to the nearest viewpoint where it has not looked, on roads.
+
+    It looks all around, and learns of viewpoints as robots do: a tile that it passes too early may get one from which a
+    door cannot be entered. What such a walk does not find, missions may miss as well, though it could be seen.
+    """
+    radius_mm, reach = jnp.array(config.radius_mm, jnp.int32), sensor_disc(config).reach
+    sites = config.lattice.sites(world.free.shape[0])
+
+    def look(belief: UInt8[Array, "Y X"], cell: Int32[Array, "2"]) -> UInt8[Array, "Y X"]:
+        seen = scan(config, world.free, cell, config.sensor_range_mm)
+        return remember(belief, cut(world.free, cell, reach), seen, cell)
+
+    def going(walk: _Walk) -> Bool[Array, ""]:
+        return walk.waited <= PATIENCE + 1
+
+    def go_on(walk: _Walk) -> _Walk:
+        way_mm = shortest_paths(walk.network.length_mm, from_sites(site_mask(sites, walk.site)))
+        left = (walk.network.cell[..., 0] >= 0) & ~walk.looked
+        left_mm = jnp.where(left, way_mm, FAR_MM)
+        found, nearest = left_mm.min() < FAR_MM, jnp.argmin(left_mm).astype(jnp.int32)
+        site = jnp.where(found, jnp.stack([nearest // sites, nearest % sites]), walk.site)
+        belief = look(walk.belief, walk.network.cell[site[0], site[1]])
+        return _Walk(
+            belief=belief,
+            network=grow_network(config, belief, walk.network, site, radius_mm),
+            site=site,
+            looked=walk.looked | site_mask(sites, site),
+            waited=jnp.where(found, 0, walk.waited + 1),
+        )
+
+    at_start = site_mask(sites, world.start)
+    stands = no_network(sites)._replace(age=PATIENCE * at_start.astype(jnp.int32))
+    belief = look(jnp.full(world.free.shape, UNKNOWN, jnp.uint8), config.lattice.cell(world.start))
+    network = grow_network(config, belief, stands, world.start, radius_mm)
+    begin = _Walk(belief, network, world.start, at_start, jnp.array(0, jnp.int32))
+    return jax.lax.while_loop(going, go_on, begin).belief == FREE
 
 
 def look_around(

@@ -46,7 +46,9 @@ def draw_stale(seed: int, sites: int) -> np.ndarray:
 
 
 def all_offers(mind: Mind, stale: np.ndarray) -> list[Offer]:
-    """What can be chosen, with the sector and the stale frontiers in the costs."""
+    """What can be chosen, with the sector and the stale frontiers in the costs; a robot alone has neither."""
+    if mind.team_size == 1:
+        return oracles.goals.offers(mind, lambda cell: 0)
     found = []
     for offer in oracles.goals.offers(mind, lambda cell: oracles.goals.sector_cost(mind, cell, SECTOR_M)):
         stale_mm = round(1000 * STALE_M * oracles.goals.unit(mind) * float(stale[offer.node]))

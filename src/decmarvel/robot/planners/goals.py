@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32
 
-from decmarvel.core.angles import degrees_towards, direction_bins, heading_bin, wrap_degrees
+from decmarvel.core.angles import degrees_towards, direction_bins, heading_bin
 from decmarvel.core.config import Config
 from decmarvel.core.lattice import SELF_SLOT, SLOT_OFFSETS, SLOTS, site_mask
 from decmarvel.core.types import FAR_MM, FREE, RETURN_HOME, LocalView, Proposal, Scalar, Site
@@ -70,28 +70,20 @@ def viewpoint(
     otherwise: Site,
     far_sighted: bool,
 ) -> Site:
-    """The best node from which a frontier cell is in sight and was not looked at before; not the current node.
+    """The best node from which a frontier cell is in sight and was not looked at before; on straight lines another one.
 
     A plain robot takes the node closest to the frontier. A far-sighted robot adds the travel and half that distance.
     """
     sites = view.visits.shape[0]
     sees, length_mm = seen_from(config, view, frontier)
     here = site_mask(sites, view.site)
-    if config.roads:  # the robot may stay, and turn; the turn counts as the way that it could fly meanwhile
-        travel_mm = jnp.where(here, turning_mm(config, view, frontier), travel_mm)
-    else:
+    if not config.roads:  # on roads a robot may also stay and turn, which costs no budget
         sees &= ~here
     sees &= travel_mm < FAR_MM
     cost = travel_mm + length_mm // 2 if far_sighted else travel_mm + 1000 * length_mm
     cost = jnp.where(sees, cost, 2 * FAR_MM)
     best = jnp.argmin(cost)
     return jnp.where(cost.min() < 2 * FAR_MM, jnp.stack([best // sites, best % sites]), otherwise).astype(jnp.int32)
-
-
-def turning_mm(config: Config, view: LocalView, cell: Int32[Array, "2"]) -> Scalar:
-    """The way that a robot could fly in the time in which it turns towards a cell."""
-    turn = jnp.abs(wrap_degrees(gaze(config, view, cell) - view.heading))
-    return turn * view.speed_mm_s // view.yaw_rate_deg_s
 
 
 def gaze(config: Config, view: LocalView, cell: Int32[Array, "2"]) -> Scalar:

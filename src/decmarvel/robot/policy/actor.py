@@ -52,7 +52,7 @@ class Actor(eqx.Module):
     def __call__(self, nodes: Nodes, situation: Situation, compute: Compute = PLAIN) -> Float32[Array, "*n K H"]:
         """Eq. 1: the log-probability of each action, of one robot or many."""
 
-    def places(self, sites: int) -> int:
+    def places(self, config: Config, sites: int) -> int:
         """Number of places for nodes on a lattice with `sites` sites a side."""
         return bucket_for(sites)
 

@@ -97,10 +97,11 @@ def compact(observation: Observation, bucket: int, ways: Ways | None = None) -> 
     """The robot's own nodes in a bucket; only those nearest to it if there are too many."""
     mask = nearest(observation.node_mask, observation.site, bucket)
     flat, site = row_major(mask, bucket)
+    columns = [at_sites(observation.node_features[..., column], flat) for column in range(len(Feature))]
     return Nodes(
         site=site,
         mask=site[:, 0] >= 0,
-        features=at_sites(observation.node_features, flat),
+        features=jnp.stack(columns, axis=-1),
         histogram=at_sites(observation.histogram.astype(jnp.uint8), flat),
         edges=at_sites(edge_bits(observation.edge), flat),
         ways=jax.tree.map(lambda values: at_sites(values, flat), ways),

@@ -58,7 +58,12 @@ class OptionActor(Actor):
         return of_all(self.decide, situation)(nodes, situation)
 
     def decide(self, nodes: Nodes, situation: Situation) -> Float32[Array, "K H"]:
-        """The policy of one robot. Without any option, all valid actions are equally probable."""
+        """The policy of one robot. Without any option, all valid actions are equally probable.
+
+        Where only one is asked for, there is nothing to weigh.
+        """
+        if situation.known_options.action.shape[-1] == 1:
+            return self.prior(situation)
         logits = self.scorer(nodes, situation, self.stale(nodes, situation))
         return masked_log_softmax(logits, situation.action_mask)
 
@@ -70,16 +75,16 @@ class OptionActor(Actor):
 
         return of_all(decide, situation)(situation)
 
-    def places(self, sites: int) -> int:
-        """One place per site: the facts of options depend on all nodes."""
-        return sites * sites
+    def places(self, config: Config, sites: int) -> int:
+        """One place per site: the facts of options depend on all nodes. On roads only half: most tiles are walls."""
+        return sites * sites // 2 if config.roads else sites * sites
 
     def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
         """The robot's nodes with the ways to them, and its situation with its options."""
         observation = observe(config, view)
         nodes, situation = compact(observation, places, ways(config, view)), situation_of(observation)
         stale = on_lattice(nodes, self.stale(nodes, situation), view.visits.shape[0])
-        found = find_options(config, view, stale, self.config.options)
+        found = find_options(config, view, stale, 1 if config.roads else self.config.options)
         return nodes, eqx.tree_at(
             lambda s: (s.heading_bin, s.options), situation, found, is_leaf=lambda leaf: leaf is None
         )

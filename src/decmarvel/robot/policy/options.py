@@ -4,7 +4,6 @@ The planner prefers the robot's own sector, and frontiers that teammates have pr
 everything from the robot's own map, number and team size. Not in the paper.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
@@ -34,14 +33,15 @@ def find_options(
 ) -> tuple[Int32[Array, "K H"], Options]:
     """The headings to choose from, and the cheapest goals that lie apart.
 
-    `stale`: probability that teammates have explored behind a node's frontier. On roads a robot looks where the planner
-    would: moves are short there, and what it came to look at in a room may be in no other heading's view.
+    `stale`: probability that teammates have explored behind a node's frontier. A robot that is alone has no sector. On
+    roads a robot looks where the planner would: moves are short there, and it may turn where it stands.
     """
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph)[1]
     stale_mm = jnp.round(1000 * STALE_M * view.unit * stale).astype(jnp.int32)
     extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + stale_mm[..., None]
+    extra_mm = jnp.where(view.team_size > 1, extra_mm, 0)
     cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
     first = first_slots(config, view)
     apart = jnp.round((APART_M / config.cell_m * view.unit) ** 2).astype(jnp.int32)
@@ -56,23 +56,25 @@ def find_options(
 
     found, slot, gaze, site, cost_m = jax.lax.scan(next_best, cost_mm, None, length=count)[1]
     if config.roads:
-        view = looking_at_goals(config, view, found, slot, gaze)
-    shows = shown(config, view, slot)
-    headings = view.candidates.heading_bin[slot]
-    choose = nearest_heading if config.roads else most_shown_heading
-    heading = jax.vmap(lambda *option: choose(config, *option))(shows, headings, gaze)
-    return view.candidates.heading_bin, Options(
+        headings = looking_at_goals(config, view, found, slot, gaze)
+        heading = jnp.full(count, config.headings_per_node - 1, jnp.int32)
+        shown_cells = jnp.zeros(count, jnp.int32)
+    else:
+        headings, shows = view.candidates.heading_bin, shown(config, view, slot)
+        heading = jax.vmap(lambda *option: most_shown_heading(config, *option))(shows, headings[slot], gaze)
+        shown_cells = shows.max(axis=1)
+    return headings, Options(
         action=jnp.where(found, slot * config.headings_per_node + heading, NO_OPTION),
         site=jnp.where(found[:, None], site, -1),
         cost_m=jnp.where(found, cost_m, 0.0),
-        shown_cells=jnp.where(found, shows.max(axis=1), 0),
+        shown_cells=jnp.where(found, shown_cells, 0),
     )
 
 
 def looking_at_goals(
     config: Config, view: LocalView, found: Bool[Array, "V"], slot: Int32[Array, "V"], gaze: Int32[Array, "V"]
-) -> LocalView:
-    """The view with the planner's heading as the last candidate of each slot with which an option begins.
+) -> Int32[Array, "K H"]:
+    """The candidates' headings, the last of each slot with which an option begins being the planner's own.
 
     Of several options that begin with one slot it is that of the cheapest.
     """
@@ -80,21 +82,13 @@ def looking_at_goals(
     for option in reversed(range(len(slot))):
         wanted = jnp.where(found[option], heading_bin(config, gaze[option]), headings[slot[option], -1])
         headings = headings.at[slot[option], -1].set(wanted)
-    return eqx.tree_at(lambda v: v.candidates.heading_bin, view, headings)
+    return headings
 
 
-def nearest_heading(config: Config, shows: Int32[Array, "H"], headings: Int32[Array, "H"], gaze: Scalar) -> Scalar:
-    """Index of the heading at a waypoint that is nearest to the planner's, in bins; of equals the last."""
-    away = jnp.abs(wrap_degrees((headings - heading_bin(config, gaze)) * config.degrees_per_bin))
-    return (len(headings) - 1 - jnp.argmin(away[::-1])).astype(jnp.int32)
-
-
-def most_shown_heading(
-    config: Config, shows: Int32[Array, "H"], heading_bin: Int32[Array, "H"], gaze: Scalar
-) -> Scalar:
+def most_shown_heading(config: Config, shows: Int32[Array, "H"], bins: Int32[Array, "H"], gaze: Scalar) -> Scalar:
     """Index of the heading at a waypoint with which the robot sees most new cells on its way there.
 
     Among equals, it is the one nearest to the planner's heading, in steps of ALIKE_DEGREES.
     """
-    away = jnp.abs(wrap_degrees(heading_bin * config.degrees_per_bin - gaze)) // ALIKE_DEGREES
+    away = jnp.abs(wrap_degrees(bins * config.degrees_per_bin - gaze)) // ALIKE_DEGREES
     return jnp.argmax(shows * (180 // ALIKE_DEGREES + 1) - away).astype(jnp.int32)

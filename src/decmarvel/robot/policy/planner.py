@@ -38,7 +38,7 @@ class LearnedPlanner(Planner):
 
     def propose(self, config: Config, key: Key, view: LocalView, memory: None) -> tuple[Proposal, None]:
         """Eq. 1, greedy (ties to the lower index) or sampled."""
-        nodes, situation = self.actor.read(config, view, self.actor.places(view.visits.shape[0]))
+        nodes, situation = self.actor.read(config, view, self.actor.places(config, view.visits.shape[0]))
         score = self.actor(nodes, situation, self.compute)
         flat = score.reshape(-1)
         choice = jnp.argmax(flat) if self.greedy else jax.random.categorical(key, flat)
