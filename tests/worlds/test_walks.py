@@ -32,7 +32,7 @@ def test_a_lattice_on_which_a_walk_misses_doors_is_too_coarse():
     assert coarse.walked < 0.6
 
 
-@pytest.mark.parametrize("seed", (0, 1, 3))
+@pytest.mark.parametrize("seed", [0, 1, 3])
 def test_a_walk_equals_a_plain_one(seed):
     """The same walk viewpoint by viewpoint, with the network that a robot has after each look."""
     config = ROADS[1]

@@ -23,6 +23,8 @@ SECTOR_M = 20.0
 """Weight in metres of the extra cost of a frontier away from the robot's own sector."""
 STALE_M = 80.0
 """Extra cost in metres of a frontier that teammates have surely explored."""
+STALE_PER_MATE_M = 25.0
+"""The same on roads for each teammate, STALE_M at most: what few teammates have seen is guessed less surely there."""
 APART_M = 8.0
 """Frontiers nearer to each other than this are one option."""
 ALIKE_DEGREES = 30
@@ -39,7 +41,8 @@ def find_options(
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph)[1]
-    stale_mm = jnp.round(1000 * STALE_M * view.unit * stale).astype(jnp.int32)
+    surely_stale_m = jnp.minimum(STALE_PER_MATE_M * (view.team_size - 1), STALE_M) if config.roads else STALE_M
+    stale_mm = jnp.round(1000 * surely_stale_m * view.unit * stale).astype(jnp.int32)
     extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + stale_mm[..., None]
     extra_mm = jnp.where(view.team_size > 1, extra_mm, 0)
     cost_mm = frontier_costs_mm(config, view, here_mm, within_budget, extra_mm)
