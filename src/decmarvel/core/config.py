@@ -142,6 +142,11 @@ class Config:
         return self.sensor_range_m / 10.0
 
     @property
+    def short_moves(self) -> bool:
+        """Whether moves show little on the way: viewpoints nearer than a quarter of the sensing range, as in rooms."""
+        return self.roads and self.spacing_m < 0.25 * self.sensor_range_m
+
+    @property
     def safety_margin_mm(self) -> int:
         return round(1000 * self.safety_margin_m)
 

@@ -76,15 +76,15 @@ class OptionActor(Actor):
         return of_all(decide, situation)(situation)
 
     def places(self, config: Config, sites: int) -> int:
-        """One place per site: the facts of options depend on all nodes. On roads only half: most tiles are walls."""
-        return sites * sites // 2 if config.roads else sites * sites
+        """One place per site: the facts of options depend on all nodes. In rooms half: most tiles there are walls."""
+        return sites * sites // 2 if config.short_moves else sites * sites
 
     def read(self, config: Config, view: LocalView, places: int) -> tuple[Nodes, Situation]:
         """The robot's nodes with the ways to them, and its situation with its options."""
         observation = observe(config, view)
         nodes, situation = compact(observation, places, ways(config, view)), situation_of(observation)
         stale = on_lattice(nodes, self.stale(nodes, situation), view.visits.shape[0])
-        found = find_options(config, view, stale, 1 if config.roads else self.config.options)
+        found = find_options(config, view, stale, 1 if config.short_moves else self.config.options)
         return nodes, eqx.tree_at(
             lambda s: (s.heading_bin, s.options), situation, found, is_leaf=lambda leaf: leaf is None
         )

@@ -24,7 +24,7 @@ SECTOR_M = 20.0
 STALE_M = 80.0
 """Extra cost in metres of a frontier that teammates have surely explored."""
 STALE_PER_MATE_M = 25.0
-"""The same on roads for each teammate, STALE_M at most: what few teammates have seen is guessed less surely there."""
+"""The same for each teammate, STALE_M at most, where moves are short: there it is guessed less surely."""
 APART_M = 8.0
 """Frontiers nearer to each other than this are one option."""
 ALIKE_DEGREES = 30
@@ -35,13 +35,13 @@ def find_options(
 ) -> tuple[Int32[Array, "K H"], Options]:
     """The headings to choose from, and the cheapest goals that lie apart.
 
-    `stale`: probability that teammates have explored behind a node's frontier. A robot that is alone has no sector. On
-    roads a robot looks where the planner would: moves are short there, and it may turn where it stands.
+    `stale`: probability that teammates have explored behind a node's frontier. A robot that is alone has no sector.
+    Where moves are short it looks where the planner would, and may turn where it stands.
     """
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph)[1]
-    surely_stale_m = jnp.minimum(STALE_PER_MATE_M * (view.team_size - 1), STALE_M) if config.roads else STALE_M
+    surely_stale_m = jnp.minimum(STALE_PER_MATE_M * (view.team_size - 1), STALE_M) if config.short_moves else STALE_M
     stale_mm = jnp.round(1000 * surely_stale_m * view.unit * stale).astype(jnp.int32)
     extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + stale_mm[..., None]
     extra_mm = jnp.where(view.team_size > 1, extra_mm, 0)
@@ -58,7 +58,7 @@ def find_options(
         return jnp.where(away, cost_mm, FAR_MM), (found, slot, gaze, goal.site, cost_m)
 
     found, slot, gaze, site, cost_m = jax.lax.scan(next_best, cost_mm, None, length=count)[1]
-    if config.roads:
+    if config.short_moves:
         headings = looking_at_goals(config, view, found, slot, gaze)
         heading = jnp.full(count, config.headings_per_node - 1, jnp.int32)
         shown_cells = jnp.zeros(count, jnp.int32)
