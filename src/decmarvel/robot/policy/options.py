@@ -41,7 +41,8 @@ def find_options(
     here_mm = distances_from_here(config, view)
     within_budget = affordable(config, view, here_mm)
     cell = nearest_frontiers(config, view.graph)[1]
-    surely_stale_m = jnp.minimum(STALE_PER_MATE_M * (view.team_size - 1), STALE_M) if config.short_moves else STALE_M
+    mates = (view.team_size - 1).astype(jnp.float32)
+    surely_stale_m = jnp.minimum(STALE_PER_MATE_M * mates, STALE_M) if config.short_moves else STALE_M
     stale_mm = jnp.round(1000 * surely_stale_m * view.unit * stale).astype(jnp.int32)
     extra_mm = sector_cost_mm(config, view, cell, SECTOR_M) + stale_mm[..., None]
     extra_mm = jnp.where(view.team_size > 1, extra_mm, 0)
