@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from decmarvel.simulation.team import Member, Team
-from decmarvel.worlds import Building, MapError, generate, save
+from decmarvel.worlds import Building, MapError, generate, load, save
 from decmarvel.worlds.fit import FOUND, USUAL_RADIUS_M, body_radius_m, fit, reached_floor
 from decmarvel.worlds.place import place
 from decmarvel.worlds.reach import ENOUGH, visible_cells
@@ -53,6 +53,24 @@ def test_all_parts_of_a_map_are_found(tmp_path):
     assert not slim.narrow[20:80, 70:100].any()
     parts = (found.reached, found.narrow, found.islands, found.unknown)
     assert sum(part.astype(int) for part in parts).max() == 1
+
+
+def test_robots_start_on_what_is_surely_floor(tmp_path):
+    """Around the building is a shade that the thresholds just take for free, as some programs leave it."""
+    grey = np.full((200, 300), 206)
+    grey[20:80, 20:90] = WALL
+    grey[25:75, 25:85] = FREE
+    grey[40:50, 80:95] = FREE  # the front door
+    file = write_map(tmp_path, grey)
+    building = load(file, cell_m=0.1)
+    assert 25 <= building.start[0] < 75
+    assert 25 <= building.start[1] < 85
+    assert building.free[150, 200]
+    found = survey(file, radius_m=0.1)
+    assert found.area_m2(found.doubtful) == pytest.approx((building.free & (grey == 206)).sum() * 0.01)
+    assert found.doubtful.any()
+    grey[grey == 206] = UNKNOWN
+    assert not survey(write_map(tmp_path, grey), radius_m=0.1).doubtful.any()
 
 
 def test_speckles_are_small_groups_inside():

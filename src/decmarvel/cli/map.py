@@ -152,6 +152,11 @@ def _oddities(found: "Survey") -> list[str]:
     if sizes := found.island_sizes_m2:
         total = found.area_m2(found.islands)
         lines.append(f"islands  {total:,.0f} m2 in {len(sizes)} pieces are cut off from the start; they are left out")
+    floor_m2, doubtful_m2 = found.area_m2(found.building.free), found.area_m2(found.doubtful)
+    if doubtful_m2 > 0.1 * floor_m2:
+        lines.append(
+            f"doubtful {doubtful_m2:,.0f} m2 are hardly bright enough for floor; if they are unknown, lower free_thresh"
+        )
     if found.speckles:
         lines.append(f"speckles {found.speckles} specks in the middle of the floor; they are kept as obstacles")
     return lines

@@ -54,7 +54,8 @@ def load(
 
     `resolution_m` (metres a pixel) takes the place of the file's own; a plain picture without one has 0.2 m, an array
     0.4 m. `start_m`, (x, y) in the map frame, takes the place of the file's start; without either, robots start where
-    the largest connected part has the most room. The stem of the file name becomes the map's name.
+    the largest connected part has the most room, on what is surely floor. The stem of the file name becomes the map's
+    name.
 
     Raises `MapError` if the file cannot be used; its one line names the file and the fix.
     """
@@ -70,7 +71,8 @@ def load(
     sizes = np.bincount(components.ravel())[1:]
     largest = components == 1 + int(sizes.argmax())
     wanted_m = raw.start_m if start_m is None else start_m
-    start = _most_open_cell(largest) if wanted_m is None else _start_cell(path, free, cell_m, raw.origin_m, wanted_m)
+    open_place = _most_open_cell(_clear_part(raw, cell_m, largest))
+    start = open_place if wanted_m is None else _start_cell(path, free, cell_m, raw.origin_m, wanted_m)
     share = sizes[components[start] - 1] / sizes.sum()
     if share < _SMALLEST_SHARE:
         if largest[start]:
@@ -78,7 +80,7 @@ def load(
                 f"{path}: the free area falls into pieces, the largest with {share:.0%} of it; "
                 "open the doors in the map or use finer cells"
             )
-        better = _centre_m(_most_open_cell(largest), cell_m, raw.origin_m)
+        better = _centre_m(open_place, cell_m, raw.origin_m)
         raise MapError(
             f"{path}: the start is cut off, it reaches {share:.0%} of the free area; "
             f"start in the largest part, for example at ({better[0]:.1f}, {better[1]:.1f})"
@@ -98,6 +100,12 @@ def save(building: Building, path: str | Path) -> None:
     except OSError as error:
         reason = one_line(error.strerror or error)
         raise MapError(f"{path}: cannot be written ({reason}); choose another place") from None
+
+
+def _clear_part(raw: RawMap, cell_m: float, part: Bool[np.ndarray, "rows columns"]) -> Bool[np.ndarray, "rows columns"]:
+    """The cells of a part that are surely floor; all of them if the file does not tell, or none is."""
+    clear = part if raw.clear is None else part & resample(raw.clear, raw.pixel_m, cell_m)
+    return clear if clear.any() else part
 
 
 def _most_open_cell(free: Bool[np.ndarray, "rows columns"]) -> tuple[int, int]:

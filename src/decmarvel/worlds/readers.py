@@ -36,6 +36,8 @@ class RawMap:
     """(x, y) in the map frame."""
     unknown: Bool[np.ndarray, "rows columns"] | None = None
     """Pixels that the file calls unknown. They are not free. None if the file cannot tell."""
+    clear: Bool[np.ndarray, "rows columns"] | None = None
+    """Free pixels that are surely floor. None if the file knows no shades."""
     blocks: bool = False
     """Whether it is a picture of the exploration data sets; see `Building.blocks`."""
 
@@ -62,7 +64,18 @@ def read_ros(path: Path, resolution_m: float | None) -> RawMap:
         origin_m=(origin[0], origin[1]),
         start_m=None if start is None else _pair(path, "start", start),
         unknown=_flip(unknown | ~opaque),
+        clear=_flip(free & opaque & _surely_floor(fields, grey)),
     )
+
+
+def _surely_floor(
+    fields: dict[str, object], grey: UInt8[np.ndarray, "rows columns"]
+) -> Bool[np.ndarray, "rows columns"]:
+    """Pixels as bright as map savers draw floor. Unknown places may be a shade brighter than the thresholds expect."""
+    if fields.get("mode", "trinary") == "raw":
+        return np.ones(grey.shape, bool)
+    bright: Bool[np.ndarray, "rows columns"] = grey <= 5 if fields.get("negate", 0) else grey >= 250
+    return bright
 
 
 def read_picture(path: Path, resolution_m: float | None) -> RawMap:

@@ -31,6 +31,8 @@ class Survey:
     """Sizes of the larger islands, largest first."""
     unknown: Bool[np.ndarray, "rows columns"]
     """What the file calls unknown. Robots find walls there."""
+    doubtful: Bool[np.ndarray, "rows columns"]
+    """Floor that is only just bright enough to be free: perhaps what another program calls unknown."""
     speckles: int
     """Number of specks of wall or unknown in the middle of free floor. They are kept as obstacles."""
 
@@ -64,6 +66,7 @@ def survey(
         islands=islands,
         island_sizes_m2=tuple(large),
         unknown=unknown & ~building.free & ~islands,
+        doubtful=building.free & (False if raw.clear is None else ~resample(raw.clear, raw.pixel_m, cell_m)),
         speckles=count_speckles(raw.free, raw.pixel_m),
     )
 
