@@ -261,12 +261,13 @@ def watch_robot(config: Config, shared: bool, was: Watch, before, view, proposal
     led_again = led & (was.stood[y, x] >= config.most_visits)
 
     run = jnp.where(stuck, was.run + 1, 0)
-    pushes, stayed = (jnp.where(stuck, old + new, 0) for old, new in ((was.pushed, pushed), (was.stays, stays)))
+    pushes = jnp.where(stuck, was.pushed + pushed.astype(jnp.int32), 0)
+    stayed = jnp.where(stuck, was.stays + stays.astype(jnp.int32), 0)
     nodes = (after.graph.home_mm < FAR_MM).sum(dtype=jnp.int32)
     hold_turn = jnp.maximum(before.yaw_rate_deg_s * round(1000 * config.hold_turn_m) // before.speed_mm_s, 1)
     turns = (180 + hold_turn - 1) // hold_turn
     bound = config.most_visits * nodes + (pushes + 1) * (nodes + turns) + pushes + stayed
-    ended = was.run * ((run == 0) & (was.run > 0))
+    ended = jnp.where(run == 0, was.run, 0)
     band = sum((ended > high).astype(jnp.int32) for _, high in BANDS[:-1])
     here = site_mask(was.stood.shape[0], move.target).astype(jnp.int32)
     return Watch(
@@ -279,10 +280,10 @@ def watch_robot(config: Config, shared: bool, was: Watch, before, view, proposal
         turn=turn,
         longest=jnp.maximum(was.longest, run),
         runs=was.runs.at[band].add((ended > 0).astype(jnp.int32)),
-        lost=was.lost + (exploring & intent.lost),
-        too_long=was.too_long + (run > bound),
-        did_not_fall=was.did_not_fall + did_not_fall,
-        led_again=was.led_again + led_again,
+        lost=was.lost + (exploring & intent.lost).astype(jnp.int32),
+        too_long=was.too_long + (run > bound).astype(jnp.int32),
+        did_not_fall=was.did_not_fall + did_not_fall.astype(jnp.int32),
+        led_again=was.led_again + led_again.astype(jnp.int32),
     )
 
 
